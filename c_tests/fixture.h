@@ -103,6 +103,48 @@ static inline void put_convolution(hipdnnBackendDescriptor_t operation, int64_t 
     put_float_type(operation, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE);
 }
 
+/* The convolution of x with w into y with this padding, open. Drops the tensors. */
+static inline hipdnnBackendDescriptor_t convolution_of(hipdnnBackendDescriptor_t x, hipdnnBackendDescriptor_t w,
+                                                       hipdnnBackendDescriptor_t y, int64_t padding)
+{
+    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+    put_convolution(operation, padding);
+    drop(x);
+    drop(w);
+    drop(y);
+    return operation;
+}
+
+/* A graph in single precision of open operations, open, with its handle. Drops the operations. */
+static inline hipdnnBackendDescriptor_t open_graph_of(hipdnnHandle_t handle, int64_t count,
+                                                      hipdnnBackendDescriptor_t* operations)
+{
+    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    for (int64_t i = 0; i < count; i++) {
+        REQUIRE_OK(hipdnnBackendFinalize(operations[i]));
+    }
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, operations);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    for (int64_t i = 0; i < count; i++) {
+        drop(operations[i]);
+    }
+    return graph;
+}
+
+/* The same of one operation, finalized. */
+static inline hipdnnBackendDescriptor_t graph_of_one(hipdnnHandle_t handle, hipdnnBackendDescriptor_t operation)
+{
+    hipdnnBackendDescriptor_t graph = open_graph_of(handle, 1, &operation);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    return graph;
+}
+
 /* A test may choose the first uid. */
 #ifndef UID_FIRST
 #define UID_FIRST 1
@@ -116,15 +158,7 @@ static inline hipdnnBackendDescriptor_t open_convolution(void)
     hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS, SIDE, SIDE, false);
     hipdnnBackendDescriptor_t w = make_tensor(UID_W, CHANNELS, CHANNELS, 3, 3, false);
     hipdnnBackendDescriptor_t y = make_tensor(UID_BETWEEN, 1, CHANNELS, SIDE, SIDE, true);
-    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    put_convolution(operation, 1);
-    drop(x);
-    drop(w);
-    drop(y);
-    return operation;
+    return convolution_of(x, w, y, 1);
 }
 
 static inline hipdnnBackendDescriptor_t open_relu(void)
@@ -156,15 +190,7 @@ static inline hipdnnBackendDescriptor_t open_single_convolution(void)
 static inline hipdnnBackendDescriptor_t open_graph(hipdnnHandle_t handle)
 {
     hipdnnBackendDescriptor_t operation = open_single_convolution();
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    drop(operation);
-    return graph;
+    return open_graph_of(handle, 1, &operation);
 }
 
 static inline hipdnnBackendDescriptor_t make_graph(hipdnnHandle_t handle)
@@ -227,6 +253,27 @@ static inline hipdnnBackendDescriptor_t plan_with_knob(hipdnnBackendDescriptor_t
     REQUIRE_OK(hipdnnBackendFinalize(plan));
     drop(choice);
     drop(config);
+    return plan;
+}
+
+/* The plan of one of two engines, the best first */
+static inline hipdnnBackendDescriptor_t plan_of_engine(hipdnnBackendDescriptor_t graph, int64_t place)
+{
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                                            make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    int64_t count = 0;
+    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
+                                         &count, configs));
+    REQUIRE(count == 2);
+    REQUIRE_OK(hipdnnBackendFinalize(configs[place]));
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[place]);
+    REQUIRE_OK(hipdnnBackendFinalize(plan));
+    drop(configs[0]);
+    drop(configs[1]);
+    drop(heuristic);
     return plan;
 }
 

@@ -59,19 +59,10 @@ static hipdnnBackendDescriptor_t make_gradient_graph(void)
     put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, tensors[1]);
     put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, tensors[2]);
     put_convolution(operation, 1);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    hipdnnBackendDescriptor_t made = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put(made, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(made, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(made));
-    drop(operation);
     for (int64_t i = 0; i < COUNT(tensors); i++) {
         drop(tensors[i]);
     }
-    return made;
+    return graph_of_one(handle, operation);
 }
 
 /* The gradient with these settings; threads below 0 leaves the knobs alone. */

@@ -115,21 +115,10 @@ static int threads_of_plan(int64_t knob)
 {
     const int before = count_threads();
     hipdnnHandle_t handle = make_handle();
-    hipdnnBackendDescriptor_t tensors[] = {make_tensor(X, BATCH, MAPS, SIDES, SIDES, false),
-                                           make_tensor(W, MAPS, MAPS, 3, 3, false),
-                                           make_tensor(Y, BATCH, MAPS, SIDES, SIDES, false)};
-    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, tensors[0]);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, tensors[1]);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, tensors[2]);
-    put_convolution(operation, 1);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    hipdnnBackendDescriptor_t x = make_tensor(X, BATCH, MAPS, SIDES, SIDES, false);
+    hipdnnBackendDescriptor_t w = make_tensor(W, MAPS, MAPS, 3, 3, false);
+    hipdnnBackendDescriptor_t y = make_tensor(Y, BATCH, MAPS, SIDES, SIDES, false);
+    hipdnnBackendDescriptor_t graph = graph_of_one(handle, convolution_of(x, w, y, 1));
     drop(plan_with_knob(graph, "threads", knob));
     return 1 + count_threads() - before;
 }

@@ -15,19 +15,7 @@ int main(void)
     hipdnnBackendDescriptor_t x = make_tensor(UID_X, BATCH, DEPTH, EDGE, EDGE, false);
     hipdnnBackendDescriptor_t w = make_tensor(UID_W, DEPTH, DEPTH, 1, 1, false);
     hipdnnBackendDescriptor_t y = make_tensor(UID_Y, BATCH, DEPTH, EDGE, EDGE, false);
-    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    put_convolution(operation, 0);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put_descriptor(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    hipdnnBackendDescriptor_t graph = graph_of_one(handle, convolution_of(x, w, y, 0));
     hipdnnBackendDescriptor_t plan = make_plan(graph);
 
     float* const data_x = aligned_alloc(64, COUNT_X * sizeof(float));
@@ -68,7 +56,7 @@ int main(void)
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
     CHECK(data_y[COUNT_X - 1] == 0.5f * DEPTH);
 
-    hipdnnBackendDescriptor_t all[] = {pack, plan, graph, operation, x, w, y};
+    hipdnnBackendDescriptor_t all[] = {pack, plan, graph};
     for (int64_t i = 0; i < COUNT(all); i++) {
         drop(all[i]);
     }

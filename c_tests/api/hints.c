@@ -66,14 +66,7 @@ static void test_packs(hipdnnHandle_t handle)
     put_descriptor(operations[0], HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, between);
     put_descriptor(operations[1], HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, between);
     drop(between);
-    REQUIRE_OK(hipdnnBackendFinalize(operations[0]));
-    REQUIRE_OK(hipdnnBackendFinalize(operations[1]));
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, operations);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    hipdnnBackendDescriptor_t graph = open_graph_of(handle, 2, operations);
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, 7, "hinting");
     REQUIRE_OK(hipdnnBackendFinalize(graph));
     hipdnnBackendDescriptor_t plan = make_plan(graph);
@@ -119,8 +112,6 @@ static void test_packs(hipdnnHandle_t handle)
     drop(pack);
     drop(plan);
     drop(graph);
-    drop(operations[0]);
-    drop(operations[1]);
     free(data.workspace);
 }
 

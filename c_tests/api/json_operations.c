@@ -134,17 +134,7 @@ static void compute(hipdnnBackendDescriptor_t of, float values[MOST_TENSORS][MOS
     for (int64_t i = 0; i < count; i++) {
         pointers[i] = values[uids[i] - 1];
     }
-    void* const workspace = aligned_alloc(64, ((size_t)plan_workspace(plan) + 64) / 64 * 64);
-    REQUIRE(workspace != NULL);
-    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, count, uids);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, count, pointers);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
-    REQUIRE_OK(hipdnnBackendFinalize(pack));
-    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
-    drop(pack);
-    drop(plan);
-    free(workspace);
+    execute_and_drop(handle, plan, count, uids, pointers);
 }
 
 static hipdnnBackendDescriptor_t build_conv_relu(void)

@@ -13,17 +13,9 @@ static hipdnnHandle_t shared;
 
 static hipdnnBackendDescriptor_t make_single(hipdnnHandle_t handle, const char* name)
 {
-    hipdnnBackendDescriptor_t operation = open_single_convolution();
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    hipdnnBackendDescriptor_t graph = open_graph(handle);
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, (int64_t)strlen(name), name);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
     REQUIRE_OK(hipdnnBackendFinalize(graph));
-    drop(operation);
     return graph;
 }
 

@@ -14,22 +14,7 @@ static hipdnnBackendDescriptor_t make_numbered(hipdnnHandle_t handle, int64_t fi
     hipdnnBackendDescriptor_t x = make_tensor(first + 1, 1, CHANNELS, SIDE, SIDE, false);
     hipdnnBackendDescriptor_t w = make_tensor(first, CHANNELS, CHANNELS, 3, 3, false);
     hipdnnBackendDescriptor_t y = make_tensor(first + 2, 1, CHANNELS, SIDE, SIDE, false);
-    hipdnnBackendDescriptor_t operation = open_convolution();
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
-    drop(x);
-    drop(w);
-    drop(y);
-    drop(operation);
-    return graph;
+    return graph_of_one(handle, convolution_of(x, w, y, 1));
 }
 
 static hipdnnBackendDescriptor_t plan_numbered(hipdnnHandle_t handle, int64_t first)

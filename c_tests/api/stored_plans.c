@@ -62,21 +62,9 @@ static void empty(void)
 static hipdnnBackendDescriptor_t graph_of(hipdnnHandle_t handle, int64_t side)
 {
     hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS, side, side, false);
+    hipdnnBackendDescriptor_t w = make_tensor(UID_W, CHANNELS, CHANNELS, 3, 3, false);
     hipdnnBackendDescriptor_t y = make_tensor(UID_Y, 1, CHANNELS, side, side, false);
-    hipdnnBackendDescriptor_t operation = open_convolution();
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
-    drop(x);
-    drop(y);
-    drop(operation);
-    return graph;
+    return graph_of_one(handle, convolution_of(x, w, y, 1));
 }
 
 static float x_at(int i) { return (float)(i * 7 % 13 - 6) / 4.0f; }
@@ -243,23 +231,9 @@ static void plan_with_the_other_engine(void)
 {
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = graph_of(handle, SIDE);
-    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
-    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR),
-                                            make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
-    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    int64_t count = 0;
-    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
-                                         &count, configs));
-    REQUIRE(count == 2);
-    REQUIRE_OK(hipdnnBackendFinalize(configs[1]));
-    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[1]);
-    REQUIRE_OK(hipdnnBackendFinalize(plan));
+    hipdnnBackendDescriptor_t plan = plan_of_engine(graph, 1);
     expect_right(handle, plan, SIDE);
     drop(plan);
-    drop(configs[0]);
-    drop(configs[1]);
-    drop(heuristic);
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
 }

@@ -27,20 +27,6 @@ typedef struct {
     bool answers;            /* whether an execution writes STANDIN_ANSWER */
 } library;
 
-static hipdnnBackendDescriptor_t graph_of_one(hipdnnHandle_t handle, hipdnnBackendDescriptor_t operation)
-{
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
-    drop(operation);
-    return graph;
-}
-
 static hipdnnBackendDescriptor_t make_matrix(int64_t uid, int64_t rows, int64_t columns)
 {
     const int64_t dims[] = {1, rows, columns};

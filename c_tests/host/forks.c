@@ -42,24 +42,7 @@ static hipdnnBackendDescriptor_t graph_of(hipdnnHandle_t handle, int round)
     hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS, side, side, false);
     hipdnnBackendDescriptor_t w = make_tensor(UID_W, CHANNELS, CHANNELS, 3, 3, false);
     hipdnnBackendDescriptor_t y = make_tensor(UID_Y, 1, CHANNELS, side, side, false);
-    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    put_convolution(operation, 1);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put_descriptor(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
-    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    REQUIRE_OK(hipdnnBackendFinalize(graph));
-    drop(operation);
-    drop(x);
-    drop(w);
-    drop(y);
-    return graph;
+    return graph_of_one(handle, convolution_of(x, w, y, 1));
 }
 
 static void plan_with(hipdnnHandle_t handle, int round)

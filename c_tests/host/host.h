@@ -74,15 +74,13 @@ static inline void engine_name(hipdnnBackendDescriptor_t config, char* name, int
     drop(engine);
 }
 
-/* The names of the engines for a graph, best first, each with a blank after it. */
-static inline void engine_names(hipdnnBackendDescriptor_t graph, char* names, size_t size)
+/* The names of the engines of a finalized heuristic, best first, each with a blank after it. */
+static inline void names_of(hipdnnBackendDescriptor_t heuristic, char* names, size_t size)
 {
     enum { MOST = 64 };
     hipdnnBackendDescriptor_t configs[MOST];
-    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
-    names[0] = '\0';
-    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
     int64_t count = count_results(heuristic);
+    names[0] = '\0';
     REQUIRE(count <= MOST);
     for (int64_t i = 0; i < count; i++) {
         configs[i] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -99,6 +97,14 @@ static inline void engine_names(hipdnnBackendDescriptor_t graph, char* names, si
         snprintf(names + used, size - used, "%s ", name);
         drop(configs[i]);
     }
+}
+
+/* The same for a graph. */
+static inline void engine_names(hipdnnBackendDescriptor_t graph, char* names, size_t size)
+{
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
+    names_of(heuristic, names, size);
     drop(heuristic);
 }
 

@@ -4,28 +4,11 @@
  * Knobs from the caller to a plugin: whatever a configuration chooses reaches the plugin, which may refuse it when the plan is
  * made. cpu_knobs.c has an engine that does.
  */
-#include "host.h"
+#include "one_graph.h"
 
 #include "../flatbuffer_writer.h"
 
 #include <HipdnnBackendFlatbufferData.h>
-
-static hipdnnHandle_t handle;
-static hipdnnBackendDescriptor_t graph;
-
-static void start(const char* plugin)
-{
-    check_about("%s", plugin);
-    use_plugin(plugin);
-    handle = make_handle();
-    graph = make_graph(handle);
-}
-
-static void stop(void)
-{
-    drop(graph);
-    CHECK_OK(hipdnnDestroy(handle));
-}
 
 static hipdnnBackendDescriptor_t open_choice(const char* id)
 {

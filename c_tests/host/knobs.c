@@ -4,26 +4,9 @@
  * Knobs and notes as an engine publishes them: what can be read of them. knob_choices.c goes the other way, and defects.c has
  * the plugins whose knobs make no sense.
  */
-#include "host.h"
+#include "one_graph.h"
 
 #include <HipdnnBackendFlatbufferData.h>
-
-static hipdnnHandle_t handle;
-static hipdnnBackendDescriptor_t graph;
-
-static void start(const char* plugin)
-{
-    check_about("%s", plugin);
-    use_plugin(plugin);
-    handle = make_handle();
-    graph = make_graph(handle);
-}
-
-static void stop(void)
-{
-    drop(graph);
-    CHECK_OK(hipdnnDestroy(handle));
-}
 
 static hipdnnBackendDescriptor_t make_engine(void)
 {

@@ -43,31 +43,6 @@ static hipdnnBackendDescriptor_t with_order(hipdnnBackendDescriptor_t graph, int
     return heuristic;
 }
 
-/* The engines of a finalized heuristic, best first. */
-static void names_of(hipdnnBackendDescriptor_t heuristic, char* names, size_t size)
-{
-    enum { MOST = 8 };
-    hipdnnBackendDescriptor_t configs[MOST];
-    int64_t count = count_results(heuristic);
-    REQUIRE(count <= MOST);
-    names[0] = '\0';
-    for (int64_t i = 0; i < count; i++) {
-        configs[i] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    }
-    if (count > 0) {
-        REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
-                                             count, &count, configs));
-    }
-    for (int64_t i = 0; i < count; i++) {
-        char name[128];
-        REQUIRE_OK(hipdnnBackendFinalize(configs[i]));
-        engine_name(configs[i], name, sizeof name);
-        const size_t used = strlen(names);
-        snprintf(names + used, size - used, "%s ", name);
-        drop(configs[i]);
-    }
-}
-
 static void expect(hipdnnBackendDescriptor_t heuristic, const char* expected)
 {
     char names[512];

@@ -24,20 +24,10 @@ static hipdnnBackendDescriptor_t open_numbered(hipdnnHandle_t handle, int64_t fi
     hipdnnBackendDescriptor_t x = make_tensor(first + 1, 1, CHANNELS, side, side, false);
     hipdnnBackendDescriptor_t w = make_tensor(first, CHANNELS, CHANNELS, 3, 3, false);
     hipdnnBackendDescriptor_t y = make_tensor(first + 2, 1, CHANNELS, side, side, false);
-    hipdnnBackendDescriptor_t operation = open_convolution();
-    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    hipdnnBackendDescriptor_t operation = convolution_of(x, w, y, 1);
+    hipdnnBackendDescriptor_t graph = open_graph_of(handle, 1, &operation);
     const int length = snprintf(name, sizeof name, "from %lld", (long long)first);
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, length, name);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
-    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    drop(x);
-    drop(w);
-    drop(y);
-    drop(operation);
     return graph;
 }
 
@@ -174,25 +164,11 @@ static void test_knobs(void)
     expect_recorded(contexts + 1, "\nDestroyExecutionContext");
 }
 
-static hipdnnBackendDescriptor_t plan_of_engine(hipdnnHandle_t handle, int64_t place)
+static hipdnnBackendDescriptor_t plan_of(hipdnnHandle_t handle, int64_t place)
 {
     hipdnnBackendDescriptor_t graph = open_numbered(handle, 1, SIDE);
     REQUIRE_OK(hipdnnBackendFinalize(graph));
-    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
-    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR),
-                                            make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
-    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    int64_t count = 0;
-    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
-                                         &count, configs));
-    REQUIRE(count == 2);
-    REQUIRE_OK(hipdnnBackendFinalize(configs[place]));
-    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[place]);
-    REQUIRE_OK(hipdnnBackendFinalize(plan));
-    drop(configs[0]);
-    drop(configs[1]);
-    drop(heuristic);
+    hipdnnBackendDescriptor_t plan = plan_of_engine(graph, place);
     drop(graph);
     return plan;
 }
@@ -206,7 +182,7 @@ static void test_engines(void)
     hipdnnHandle_t handles[] = {make_handle(), make_handle()};
     for (int i = 0; i < 8; i++) {
         const int place = i % 2;
-        hipdnnBackendDescriptor_t plan = plan_of_engine(handles[i / 4], place);
+        hipdnnBackendDescriptor_t plan = plan_of(handles[i / 4], place);
         char executed[64];
         expect_recorded(i == 0 ? 1 : 2, "\nCreateExecutionContext");
         CHECK_OK(execute_numbered(handles[i / 4], plan, 1));
