@@ -26,7 +26,16 @@ fn notes(graph: &Graph, shapes: Vec<CooperativeShape>, batch_invariant: bool) ->
 
 #[test]
 fn matrices_batches_and_subnormal_numbers_are_noted() {
-    let shape = || vec![CooperativeShape { m: 16, n: 16, k: 16, operand: Scalar::F16, sum: Scalar::F32 }];
+    let shape = || {
+        vec![CooperativeShape {
+            m: 16,
+            n: 16,
+            k: 16,
+            operand: Scalar::F16,
+            sum: Scalar::F32,
+            fragments: None,
+        }]
+    };
     let half = product(DataType::Half, DataType::Float, DataType::Half);
     let all = ["TENSOR_CORE", "SPLIT_SUMS", "BATCH_DEPENDENT", "FLUSH_SUBNORMALS"];
     assert_eq!(notes(&half, shape(), false), all);
