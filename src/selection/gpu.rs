@@ -121,7 +121,9 @@ mod tests {
     /// Within a tenth of the data sheets, in 10¹² operations and bytes a second.
     #[test]
     fn peaks_are_those_of_data_sheets() {
-        let devices: [(&[Row], &str, c_int, [c_int; 3], usize, f64, f64); 7] = [
+        /// A device, the size of an element, and its operations and bytes.
+        type Known = (&'static [Row], &'static str, c_int, [c_int; 3], usize, f64, f64);
+        let devices: [Known; 7] = [
             (NVIDIA, "90", 132, [1_830_000, 3_201_000, 6144], 2, 989.0, 4.8),
             (NVIDIA, "80", 108, [1_410_000, 1_215_000, 5120], 4, 19.5, 1.555),
             (NVIDIA, "100", 148, [1_850_000, 3_996_000, 8192], 2, 2250.0, 8.0),

@@ -125,6 +125,7 @@ impl Vulkan {
     }
 
     /// The device whose memory has this address, allocated or named by the program. The address may be any.
+    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the function compares addresses and reads none")]
     pub fn device_of(&'static self, pointer: *const c_void) -> Option<Device> {
         let mut number = -1;
         // SAFETY: the function writes only to the local `number`, and any address is fine.
