@@ -141,7 +141,6 @@ mod tests {
 
     fn product_with_bias(size: i64, bias: &[i64]) -> Graph {
         let tensor = |uid, dims: &[i64]| Tensor::new(uid, DataType::Float, dims, &vec![1; dims.len()]);
-        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let square = [1, size, 8];
         Graph {
             tensors: vec![
@@ -152,8 +151,8 @@ mod tests {
                 tensor(5, &square),
             ],
             nodes: vec![
-                node(Matmul { a: 1, b: 2, c: 3 }.into()),
-                node(Pointwise { in_1: Some(4), ..Pointwise::new(PointwiseMode::Add, 3, None, 5) }.into()),
+                Node::single(Matmul { a: 1, b: 2, c: 3 }),
+                Node::single(Pointwise { in_1: Some(4), ..Pointwise::new(PointwiseMode::Add, 3, None, 5) }),
             ],
             ..Graph::default()
         }
@@ -170,11 +169,7 @@ mod tests {
                 channel(6, DataType::Unset),
                 channel(7, DataType::Float),
             ],
-            nodes: vec![Node {
-                name: String::new(),
-                compute_type: DataType::Float,
-                operation: training.into(),
-            }],
+            nodes: vec![Node::single(training)],
             ..Graph::default()
         };
         let expected = "tensor 6 is mean of a batch normalization in half, and its scale is float: where the memory that is bound has the \

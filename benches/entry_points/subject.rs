@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 /// The variable that turns the plan cache off.
@@ -37,14 +37,9 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// The bytes of one convolution in the layout of 2026.
 pub fn convolution() -> Vec<u8> {
     let convolution = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     };
     let node = Node { name: "conv".into(), compute_type: DataType::Float, operation: convolution.into() };
     let graph = Graph {

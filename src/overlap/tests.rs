@@ -14,12 +14,11 @@ fn graph(operations: Vec<Operation>, tensors: i64, between: &[i64]) -> Graph {
         let is_virtual = between.contains(&uid);
         Tensor { is_virtual, ..Tensor::new(uid, DataType::Float, &[1, SIDE, SIDE], &[SIDE * SIDE, SIDE, 1]) }
     };
-    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
     Graph {
         compute_type: DataType::Float,
         io_type: DataType::Float,
         tensors: (1..=tensors).map(tensor).collect(),
-        nodes: operations.into_iter().map(node).collect(),
+        nodes: operations.into_iter().map(Node::single).collect(),
         ..Graph::default()
     }
 }

@@ -139,7 +139,7 @@ mod tests {
         let [x, y, z] = uids;
         let tensor = |uid| Tensor::new(uid, DataType::Float, &[2, 3], &[3, 1]);
         let operation = Pointwise::new(PointwiseMode::Add, x, Some(y), z);
-        let node = Node { name: String::new(), compute_type: DataType::Float, operation: operation.into() };
+        let node = Node::single(operation);
         Graph { tensors: [x, y, z].map(tensor).to_vec(), nodes: vec![node], ..Graph::default() }
     }
 

@@ -146,10 +146,10 @@ mod tests {
 
     fn product() -> Graph {
         let tensor = |uid| Tensor::new(uid, DataType::Float, &[256, 256], &[256, 1]);
-        let operation = Matmul { a: 1, b: 2, c: 3 }.into();
+        let operation = Matmul { a: 1, b: 2, c: 3 };
         Graph {
             tensors: vec![tensor(1), tensor(2), tensor(3)],
-            nodes: vec![Node { name: String::new(), compute_type: DataType::Float, operation }],
+            nodes: vec![Node::single(operation)],
             ..Graph::default()
         }
     }

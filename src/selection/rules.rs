@@ -276,11 +276,7 @@ mod tests {
             {"tensor_id": "a_tensor_uid", "dim": [2, 3], "stride": [3, 1]}]}]}"#;
 
     fn graph() -> Graph {
-        let node = Node {
-            name: String::new(),
-            compute_type: DataType::Float,
-            operation: Matmul { a: 1, b: 2, c: 3 }.into(),
-        };
+        let node = Node::single(Matmul { a: 1, b: 2, c: 3 });
         let tensors = vec![
             Tensor::new(1, DataType::Float, &[2, 3], &[3, 1]),
             Tensor::new(2, DataType::Float, &[3, 4], &[4, 1]),

@@ -97,11 +97,10 @@ mod tests {
         let mut engines = [NVRTC, CUDNN];
         order(&mut engines, || unreachable!("the order is the wanted one"));
         assert_eq!(ids(&engines), [30, 31]);
-        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let mut graph = Graph::default();
-        graph.nodes.push(node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into()));
+        graph.nodes.push(Node::single(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3)));
         assert!(graph.suits_generated_kernels());
-        graph.nodes.push(node(Matmul { a: 3, b: 4, c: 5 }.into()));
+        graph.nodes.push(Node::single(Matmul { a: 3, b: 4, c: 5 }));
         assert!(!graph.suits_generated_kernels());
     }
 
@@ -125,8 +124,7 @@ mod tests {
                 dilation: numbers(),
                 conv_mode: ConvMode::CrossCorrelation,
             };
-            let operation = convolution.into();
-            graph.nodes.push(Node { name: String::new(), compute_type: DataType::Float, operation });
+            graph.nodes.push(Node::single(convolution));
             graph.suits_generated_kernels()
         };
         assert!(suits(DataType::Float, FIRST, 3, [4, 1]) && suits(DataType::Float, LAST, 3, [4, 1]));

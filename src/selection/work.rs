@@ -70,15 +70,14 @@ mod tests {
 
     #[test]
     fn products_and_stored_bytes_are_counted() {
-        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let tensor = |uid, dims: &[i64]| Tensor::new(uid, DataType::Float, dims, &[1; 2]);
         let tensors = vec![tensor(1, &[8, 16]), tensor(2, &[16, 4]), tensor(3, &[8, 4]), tensor(4, &[8, 4])];
         let mut graph = Graph { tensors, ..Graph::default() };
         graph.tensors[2].is_virtual = true;
-        graph.nodes.push(node(Matmul { a: 1, b: 2, c: 3 }.into()));
+        graph.nodes.push(Node::single(Matmul { a: 1, b: 2, c: 3 }));
         let matmul = Work::of(&graph);
         assert_eq!(matmul, Work { operations: 1024.0, bytes: (128.0 + 64.0 + 32.0) * 4.0, element: 4 });
-        graph.nodes.push(node(Pointwise::new(PointwiseMode::Exp, 3, None, 4).into()));
+        graph.nodes.push(Node::single(Pointwise::new(PointwiseMode::Exp, 3, None, 4)));
         assert!(Work::of(&graph).operations > matmul.operations);
     }
 }

@@ -63,13 +63,13 @@ impl GraphBuilder {
 
     /// Adds a tensor in the caller's memory, densely packed with the last dimension innermost.
     pub fn tensor(&mut self, dims: &[i64]) -> i64 {
-        let tensor = Tensor::new(0, self.graph.io_type, dims, &packed(dims));
+        let tensor = Tensor::packed(0, self.graph.io_type, dims);
         self.add(tensor)
     }
 
     /// Adds a virtual tensor, which exists only between nodes.
     pub fn virtual_tensor(&mut self, dims: &[i64]) -> i64 {
-        let tensor = Tensor::new(0, self.graph.intermediate_type, dims, &packed(dims));
+        let tensor = Tensor::packed(0, self.graph.intermediate_type, dims);
         self.add(Tensor { is_virtual: true, ..tensor })
     }
 
@@ -108,17 +108,6 @@ impl From<Graph> for GraphBuilder {
     fn from(graph: Graph) -> Self {
         Self { graph }
     }
-}
-
-/// Packed strides, the last dimension innermost.
-fn packed(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1_i64; dims.len()];
-    let mut stride = 1_i64;
-    for (to, dim) in strides.iter_mut().zip(dims).rev() {
-        *to = stride;
-        stride = stride.saturating_mul(*dim);
-    }
-    strides
 }
 
 #[cfg(test)]

@@ -29,10 +29,10 @@ impl Target for Clocked {
 
 fn problem() -> Problem {
     let tensor = |uid| Tensor::new(uid, DataType::Float, &[1, 2, 2], &[4, 2, 1]);
-    let operation = Matmul { a: 1, b: 2, c: 3 }.into();
+    let operation = Matmul { a: 1, b: 2, c: 3 };
     let graph = Graph {
         tensors: vec![tensor(1), tensor(2), tensor(3)],
-        nodes: vec![Node { name: String::new(), compute_type: DataType::Float, operation }],
+        nodes: vec![Node::single(operation)],
         ..Graph::default()
     };
     let knob = Knob {

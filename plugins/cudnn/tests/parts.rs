@@ -84,11 +84,7 @@ fn graph() -> Graph {
         Pointwise::new(PointwiseMode::SigmoidFwd, 5, None, 6).into(),
         Matmul { a: 6, b: 3, c: 7 }.into(),
     ];
-    let nodes = operations.into_iter().map(|operation| Node {
-        name: String::new(),
-        compute_type: DataType::Float,
-        operation,
-    });
+    let nodes = operations.into_iter().map(|operation| Node::single(operation));
     Graph {
         tensors: vec![tensor(1), tensor(2), tensor(3), between(4), between(5), between(6), tensor(7)],
         nodes: nodes.collect(),
@@ -334,11 +330,10 @@ fn layer(mode: PointwiseMode, columns: i64) -> Graph {
     let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, DataType::Float, &dims, &[dims[1], 1]);
     let operations: [Operation; 2] =
         [Matmul { a: 1, b: 2, c: 3 }.into(), Pointwise::new(mode, 3, None, 4).into()];
-    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
     let between = Tensor { is_virtual: true, ..tensor(3, [8, columns]) };
     Graph {
         tensors: vec![tensor(1, [8, 16]), tensor(2, [16, columns]), between, tensor(4, [8, columns])],
-        nodes: operations.map(node).into(),
+        nodes: operations.map(Node::single).into(),
         ..Graph::default()
     }
 }

@@ -16,7 +16,7 @@ pub struct Spelling<'a> {
 
 impl Spelling<'_> {
     fn tensor(&mut self, dims: &[i64]) -> Tensor {
-        Tensor::new(unused(self.graph), self.data_type, dims, &strides(dims))
+        Tensor::packed(unused(self.graph), self.data_type, dims)
     }
 
     pub(crate) fn between(&mut self, dims: &[i64]) -> i64 {
@@ -80,15 +80,4 @@ pub fn unused(graph: &Graph) -> i64 {
         .zip(0..)
         .find(|(uid, number)| **uid != *number)
         .map_or(uids.len() as i64, |(_, number)| number)
-}
-
-/// The strides of a dense tensor with these dims.
-pub fn strides(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1; dims.len()];
-    let mut next = 1;
-    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
-        *stride = next;
-        next *= dim;
-    }
-    strides
 }

@@ -3,9 +3,7 @@ use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
 use hipdnn_plugin_sdk::graph::operation::{
     BatchnormBackward, ConvolutionForward, Matmul, Pointwise, Reduction, Sdpa,
 };
-use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use super::*;
 
@@ -14,7 +12,7 @@ const OPTIONS: Options = Options { has_doubles: false, batch_invariant: false };
 fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
     let tensor = |(uid, dims): &(i64, &[i64])| Tensor {
         is_virtual: *uid < 0,
-        ..Tensor::new(*uid, DataType::Float, dims, &spelling::strides(dims))
+        ..Tensor::packed(*uid, DataType::Float, dims)
     };
     let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
     Graph {
@@ -59,14 +57,9 @@ fn a_product_is_followed_by_a_kernel_of_its_own() {
 #[test]
 fn products_and_convolutions_use_the_device_matrices() {
     let convolution = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![1; 2],
         post_padding: vec![1; 2],
-        stride: vec![1; 2],
-        dilation: vec![1; 2],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     };
     let mut product =
         graph(&[(1, &[64, 64]), (2, &[64, 64]), (3, &[64, 64])], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);

@@ -80,8 +80,7 @@ mod tests {
             Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into(),
             Reduction { in_: 4, out: 5, mode: ReductionMode::Add, is_deterministic: false }.into(),
         ];
-        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
-        Graph { tensors, nodes: operations.map(node).into(), ..Graph::default() }
+        Graph { tensors, nodes: operations.map(Node::single).into(), ..Graph::default() }
     }
 
     #[test]

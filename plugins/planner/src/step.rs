@@ -153,34 +153,25 @@ fn flops(problem: &Problem) -> f64 {
 #[cfg(test)]
 mod tests {
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
-    use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, Tensor};
+    use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
     use super::*;
 
     /// A convolution, and RELU of its result in half precision.
     fn graph() -> Graph {
-        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let convolution = ConvolutionForward {
-            x: 1,
-            w: 2,
-            y: 3,
             pre_padding: vec![1, 1],
             post_padding: vec![1, 1],
-            stride: vec![1, 1],
-            dilation: vec![1, 1],
-            conv_mode: ConvMode::CrossCorrelation,
+            ..ConvolutionForward::new(1, 2, 3, 2)
         };
-        let tensor = |uid, dims: [i64; 4]| {
-            let strides = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
-            Tensor::new(uid, DataType::Float, &dims, &strides)
-        };
+        let tensor = |uid, dims: [i64; 4]| Tensor::packed(uid, DataType::Float, &dims);
         let between = Tensor { is_virtual: true, ..tensor(3, [2, 8, 6, 6]) };
         let half = Tensor { data_type: DataType::Half, ..tensor(4, [2, 8, 6, 6]) };
         Graph {
             tensors: vec![tensor(1, [2, 4, 6, 6]), tensor(2, [8, 4, 3, 3]), between, half],
             nodes: vec![
-                node(convolution.into()),
-                node(Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into()),
+                Node::single(convolution),
+                Node::single(Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4)),
             ],
             ..Graph::default()
         }
@@ -193,7 +184,7 @@ mod tests {
         let tensors = [1, 2, 3, 4].map(|uid| Tensor::new(uid, DataType::Float, &dims, &[24, 12, 4, 1]));
         let told = |attn_scale_value| {
             let sdpa = Sdpa { attn_scale_value, ..Sdpa::new(1, 2, 3, 4) };
-            let node = Node { name: String::new(), compute_type: DataType::Float, operation: sdpa.into() };
+            let node = Node::single(sdpa);
             let graph = Graph { tensors: tensors.to_vec(), nodes: vec![node], ..Graph::default() };
             Steps::new(&prepare(&graph).unwrap()).of(&[0]).operation
         };

@@ -110,7 +110,7 @@ fn device(architecture: &str) -> Vec<u8> {
 /// A graph whose name controls the policies.
 fn graph(name: &str) -> Vec<u8> {
     let identity = Pointwise::new(PointwiseMode::Identity, 1, None, 2);
-    let node = Node { name: String::new(), compute_type: DataType::Float, operation: identity.into() };
+    let node = Node::single(identity);
     let tensors = (1..=2).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
     let graph = Graph { name: name.into(), tensors, nodes: vec![node], ..Graph::default() };
     wire::write(&graph, Layout::G2).unwrap()

@@ -27,7 +27,7 @@ fn example() -> PathBuf {
 
 fn sum(mode: PointwiseMode) -> Graph {
     let add = Pointwise::new(mode, 10, Some(11), 12);
-    let node = Node { name: String::new(), compute_type: DataType::Float, operation: add.into() };
+    let node = Node::single(add);
     let tensors = (10..=12).map(|uid| Tensor::new(uid, DataType::Float, &[6], &[1])).collect();
     Graph { tensors, nodes: vec![node], ..Graph::default() }
 }

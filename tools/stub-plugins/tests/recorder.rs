@@ -21,7 +21,7 @@ fn const_data(bytes: &[u8]) -> ConstData {
 
 fn relu() -> Node {
     let operation = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
-    Node { name: String::new(), compute_type: DataType::Float, operation: operation.into() }
+    Node::single(operation)
 }
 
 fn graph() -> Graph {

@@ -1,6 +1,7 @@
 //! The recipe of a call: a graph, where its tensors come from, and what PyTorch gets back.
 
 use hipdnn::GraphBuilder;
+pub use hipdnn::graph::packed_strides as packed;
 use hipdnn::graph::{DataType, Operation, Tensor, TensorValue as Number};
 
 use super::arguments::{CPU, TensorValue, dtype};
@@ -218,17 +219,6 @@ impl Recipe {
     pub fn statistics(dtype: i32) -> i32 {
         if dtype == dtype::DOUBLE { dtype::DOUBLE } else { dtype::FLOAT }
     }
-}
-
-/// Packed strides, the last dimension innermost.
-pub fn packed(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1_i64; dims.len()];
-    let mut stride = 1_i64;
-    for (to, dim) in strides.iter_mut().zip(dims).rev() {
-        *to = stride;
-        stride = stride.saturating_mul((*dim).max(1));
-    }
-    strides
 }
 
 /// Packed strides, the second dimension innermost.

@@ -169,14 +169,14 @@ fn samples(
 #[cfg(test)]
 mod tests {
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
-    use hipdnn_plugin_sdk::graph::{ConvMode, Node, PointwiseMode, Tensor};
+    use hipdnn_plugin_sdk::graph::{Node, PointwiseMode, Tensor};
 
     use super::*;
     use crate::KnobRange;
 
     fn graph(operation: Operation) -> Graph {
         let tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
-        let nodes = vec![Node { name: String::new(), compute_type: DataType::Float, operation }];
+        let nodes = vec![Node::single(operation)];
         Graph { tensors, nodes, ..Graph::default() }
     }
 
@@ -193,14 +193,9 @@ mod tests {
         let pointwise = graph(Pointwise::new(PointwiseMode::Exp, 1, None, 2).into());
         let convolution = graph(
             ConvolutionForward {
-                x: 1,
-                w: 2,
-                y: 3,
                 pre_padding: vec![1],
                 post_padding: vec![1],
-                stride: vec![1],
-                dilation: vec![1],
-                conv_mode: ConvMode::CrossCorrelation,
+                ..ConvolutionForward::new(1, 2, 3, 1)
             }
             .into(),
         );

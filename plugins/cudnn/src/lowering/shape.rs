@@ -1,6 +1,7 @@
 //! Sizes and strides.
 
 use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_sdk::graph::packed_strides;
 
 /// The sizes and strides of a tensor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,13 +14,7 @@ pub struct Shape {
 
 /// A dense shape.
 pub fn packed(dims: &[i64]) -> Shape {
-    let mut strides = vec![1; dims.len()];
-    let mut next = 1_i64;
-    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
-        *stride = next;
-        next = next.saturating_mul(*dim);
-    }
-    Shape { dims: dims.to_vec(), strides }
+    Shape { dims: dims.to_vec(), strides: packed_strides(dims) }
 }
 
 impl Shape {

@@ -3,7 +3,7 @@ use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, ConvolutionForward, Matmul, Pointwise, Reduction, Sdpa,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
+    DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
 };
 
 use super::*;
@@ -20,8 +20,7 @@ fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Prepared {
 }
 
 fn tensor(uid: i64, dims: &[i64]) -> Tensor {
-    let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
-    Tensor::new(uid, DataType::Float, dims, &strides)
+    Tensor::packed(uid, DataType::Float, dims)
 }
 
 fn between(uid: i64, dims: &[i64]) -> Tensor {
@@ -29,17 +28,7 @@ fn between(uid: i64, dims: &[i64]) -> Tensor {
 }
 
 fn convolution() -> Operation {
-    ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
-        pre_padding: vec![0, 0],
-        post_padding: vec![0, 0],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
-    }
-    .into()
+    ConvolutionForward::new(1, 2, 3, 2).into()
 }
 
 /// Convolution, batchnorm training, RELU.

@@ -13,13 +13,13 @@ use hipdnn_plugin_planner::problem::attention::options::{self, Options};
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape, Start};
 use hipdnn_plugin_planner::problem::{Operand, Problem, pointers};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor, packed_strides};
 
 use crate::Argument;
 use crate::group::scalar;
 use crate::memory::{alignment, in_memory};
 use crate::product::Way;
-use crate::spelling::{strides, unused};
+use crate::spelling::unused;
 
 /// A kernel of a node that is computed by itself.
 #[derive(Clone, Debug)]
@@ -254,7 +254,7 @@ impl Uids<'_> {
 fn between(graph: &mut Graph, real: Scalar, dims: [usize; 4]) -> (i64, Tensor) {
     let data_type = if real == Scalar::F64 { DataType::Double } else { DataType::Float };
     let dims = dims.map(|dim| dim as i64);
-    let dense = strides(&dims);
+    let dense = packed_strides(&dims);
     let uid = unused(graph);
     let tensor = GraphTensor { is_virtual: true, ..GraphTensor::new(uid, data_type, &dims, &dense) };
     graph.tensors.push(tensor);

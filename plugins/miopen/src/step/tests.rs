@@ -8,18 +8,12 @@ use hipdnn_plugin_sdk::graph::{
 
 use crate::plan::check;
 
-fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
-    let mut strides = vec![1; dims.len()];
-    for axis in (1..dims.len()).rev() {
-        strides[axis - 1] = strides[axis] * dims[axis];
-    }
-    Tensor::new(uid, data_type, dims, &strides)
-}
-
 fn graph(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> Graph {
-    let operation = operation.into();
-    let node = Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
-    Graph { tensors, nodes: vec![node], ..Graph::default() }
+    Graph {
+        tensors,
+        nodes: vec![Node { name: "n".to_owned(), ..Node::single(operation) }],
+        ..Graph::default()
+    }
 }
 
 fn refused(graph: &Graph, expected: &str) {
@@ -41,8 +35,8 @@ fn pooling(mode: ResampleMode, padding_mode: PaddingMode, pre: i64, post: i64) -
         padding_mode,
         generate_index: None,
     };
-    let y = packed(2, DataType::Float, &[1, 2, output, output]);
-    graph(vec![packed(1, DataType::Float, &[1, 2, 6, 6]), y], node)
+    let y = Tensor::packed(2, DataType::Float, &[1, 2, output, output]);
+    graph(vec![Tensor::packed(1, DataType::Float, &[1, 2, 6, 6]), y], node)
 }
 
 #[test]
@@ -72,7 +66,7 @@ fn pooling_is_refused_if_miopen_places_windows_differently() {
 fn reductions_are_refused_by_mode_and_type() {
     let reduction = |mode, out| {
         let node = Reduction { in_: 1, out: 2, mode, is_deterministic: false };
-        graph(vec![packed(1, DataType::Float, &[4, 6]), packed(2, out, &[4, 1])], node)
+        graph(vec![Tensor::packed(1, DataType::Float, &[4, 6]), Tensor::packed(2, out, &[4, 1])], node)
     };
     assert_eq!(check(&reduction(ReductionMode::Norm2, DataType::Float)), Ok(false));
     refused(&reduction(ReductionMode::MulNoZeros, DataType::Float), "mode: is mul_no_zeros");
@@ -84,10 +78,11 @@ fn reductions_are_refused_by_mode_and_type() {
 
 #[test]
 fn normalizations_are_refused_by_type_layout_and_bias() {
-    let epsilon = Tensor { value: Some(TensorValue::Float32(1e-5)), ..packed(4, DataType::Float, &[1]) };
+    let epsilon =
+        Tensor { value: Some(TensorValue::Float32(1e-5)), ..Tensor::packed(4, DataType::Float, &[1]) };
     let tensors = |parameter: DataType| {
-        let parameter = |uid| packed(uid, parameter, &[1, 6]);
-        let x = |uid| packed(uid, DataType::Half, &[4, 6]);
+        let parameter = |uid| Tensor::packed(uid, parameter, &[1, 6]);
+        let x = |uid| Tensor::packed(uid, DataType::Half, &[4, 6]);
         vec![x(1), parameter(2), parameter(3), epsilon.clone(), x(5)]
     };
     let forward_phase = NormFwdPhase::Inference;
@@ -121,9 +116,9 @@ fn normalizations_are_refused_by_type_layout_and_bias() {
 #[test]
 fn normalization_gradients_are_refused_except_rmsnorm() {
     let rms = |inv_rms, dbias| {
-        let x = |uid| packed(uid, DataType::Float, &[4, 6]);
-        let places = |uid| packed(uid, DataType::Float, &[1, 6]);
-        let inverse = packed(4, DataType::Float, &[4, 1]);
+        let x = |uid| Tensor::packed(uid, DataType::Float, &[4, 6]);
+        let places = |uid| Tensor::packed(uid, DataType::Float, &[1, 6]);
+        let inverse = Tensor::packed(4, DataType::Float, &[4, 1]);
         let tensors = vec![x(1), x(2), places(3), inverse, x(5), places(6), places(7)];
         let node = RmsNormBackward { dy: 1, x: 2, scale: 3, inv_rms, dx: 5, dscale: 6, dbias };
         graph(tensors, node)
@@ -133,9 +128,9 @@ fn normalization_gradients_are_refused_except_rmsnorm() {
     let mut mixed = rms(Some(4), None);
     mixed.tensors[5].data_type = DataType::Half;
     refused(&mixed, "dscale: data type is half, expected float as in x");
-    let x = |uid| packed(uid, DataType::Float, &[4, 6]);
-    let places = |uid| packed(uid, DataType::Float, &[1, 6]);
-    let rows = |uid| packed(uid, DataType::Float, &[4, 1]);
+    let x = |uid| Tensor::packed(uid, DataType::Float, &[4, 6]);
+    let places = |uid| Tensor::packed(uid, DataType::Float, &[1, 6]);
+    let rows = |uid| Tensor::packed(uid, DataType::Float, &[4, 1]);
     let node = LayernormBackward {
         dy: 1,
         x: 2,

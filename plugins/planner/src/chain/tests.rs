@@ -22,8 +22,7 @@ impl Growing {
 
     fn tensor(&mut self, data_type: DataType, dims: &[i64]) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
-        let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
-        self.graph.tensors.push(Tensor::new(uid, data_type, dims, &strides));
+        self.graph.tensors.push(Tensor::packed(uid, data_type, dims));
         uid
     }
 

@@ -14,11 +14,7 @@ fn prepared() -> Prepared {
     for uid in [3, 4, 6] {
         tensors[uid - 1].is_virtual = true;
     }
-    let node = |operation: Pointwise| Node {
-        name: String::new(),
-        compute_type: DataType::Float,
-        operation: operation.into(),
-    };
+    let node = |operation: Pointwise| Node::single(operation);
     let nodes = vec![
         node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3)),
         node(Pointwise::new(PointwiseMode::Add, 3, Some(5), 4)),

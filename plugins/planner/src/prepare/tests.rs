@@ -10,11 +10,7 @@ fn node(operation: impl Into<Operation>) -> Node {
 }
 
 fn tensor(uid: i64, dims: &[i64]) -> Tensor {
-    let mut strides = vec![1; dims.len()];
-    for axis in (1..dims.len()).rev() {
-        strides[axis - 1] = strides[axis] * dims[axis].max(1);
-    }
-    Tensor::new(uid, DataType::Float, dims, &strides)
+    Tensor::packed(uid, DataType::Float, dims)
 }
 
 fn graph(tensors: Vec<Tensor>, nodes: Vec<Node>) -> Graph {

@@ -1,7 +1,7 @@
 use crate::layout::Layout;
 use crate::problem::Problem;
 use hipdnn_plugin_sdk::graph::operation;
-use hipdnn_plugin_sdk::graph::{Graph, Operation, Tensor};
+use hipdnn_plugin_sdk::graph::{Graph, Operation, Tensor, packed_strides};
 
 use super::*;
 
@@ -20,12 +20,13 @@ fn matmul(shapes: [(&[i64], &[i64]); 3]) -> Matmul {
     }
 }
 
-fn packed(dims: &[i64]) -> Vec<i64> {
-    (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect()
-}
-
 fn rows_first(a: &[i64], b: &[i64], c: &[i64]) -> Product {
-    Product::of(&matmul([(a, &packed(a)), (b, &packed(b)), (c, &packed(c))]), [None; 2], None).unwrap()
+    Product::of(
+        &matmul([(a, &packed_strides(a)), (b, &packed_strides(b)), (c, &packed_strides(c))]),
+        [None; 2],
+        None,
+    )
+    .unwrap()
 }
 
 /// Compares the library's computation with the operation, as the offsets of all elements that contribute to

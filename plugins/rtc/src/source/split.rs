@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use hipdnn_plugin_lowering::spelling::{strides, unused};
+use hipdnn_plugin_lowering::spelling::unused;
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 
@@ -110,7 +110,7 @@ fn between(graph: &mut Graph, dims: &[usize], real: Real) -> Result<Access, Refu
     let dims: Vec<i64> = dims.iter().map(|dim| *dim as i64).collect();
     let data_type = if real == Real::Double { DataType::Double } else { DataType::Float };
     let uid = unused(graph);
-    let tensor = Tensor { is_virtual: true, ..Tensor::new(uid, data_type, &dims, &strides(&dims)) };
+    let tensor = Tensor { is_virtual: true, ..Tensor::packed(uid, data_type, &dims) };
     let mut spread = [0; MAX_RANK];
     for (axis, (dim, stride)) in tensor.dims.iter().zip(&tensor.strides).enumerate() {
         spread[axis] = if *dim == 1 { 0 } else { *stride as usize };

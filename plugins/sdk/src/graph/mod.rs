@@ -143,6 +143,11 @@ impl Tensor {
         }
     }
 
+    /// The same, densely packed: the last dimension is innermost.
+    pub fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Self {
+        Self::new(uid, data_type, dims, &packed_strides(dims))
+    }
+
     /// Whether equal indices address the same bytes if both tensors begin at one address: dimensions other
     /// than 1, counted from the last, have equal strides, and elements equal sizes.
     pub fn has_view_of(&self, other: &Self) -> bool {
@@ -151,6 +156,17 @@ impl Tensor {
         }
         self.data_type.size() == other.data_type.size() && long(self).eq(long(other))
     }
+}
+
+/// The strides of a dense tensor whose last dimension is innermost.
+pub fn packed_strides(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; dims.len()];
+    let mut next = 1_i64;
+    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
+        *stride = next;
+        next = next.saturating_mul((*dim).max(1));
+    }
+    strides
 }
 
 /// One operation of the graph.
@@ -162,6 +178,13 @@ pub struct Node {
     pub compute_type: DataType,
     /// What is computed.
     pub operation: Operation,
+}
+
+impl Node {
+    /// An operation in single precision, without a name.
+    pub fn single(operation: impl Into<Operation>) -> Self {
+        Self { name: String::new(), compute_type: DataType::Float, operation: operation.into() }
+    }
 }
 
 /// An operation graph.

@@ -1,17 +1,14 @@
 use super::*;
 use crate::graph::operation::{ConvolutionForward, Pointwise};
-use crate::graph::{ConvMode, DataType, Graph, Node, PointwiseMode, Tensor, TensorValue};
+use crate::graph::{DataType, Graph, Node, PointwiseMode, Tensor, TensorValue};
 
 fn conv_relu() -> Graph {
     let conv = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![1, 0],
         post_padding: vec![0, 1],
         stride: vec![2, 1],
         dilation: vec![1, 3],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     };
     let relu = Pointwise {
         in_0: 3,

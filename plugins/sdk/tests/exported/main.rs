@@ -73,7 +73,7 @@ fn graph(name: &str) -> Vec<u8> {
 
 fn graph_of(name: &str, layout: Layout) -> Vec<u8> {
     let relu = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
-    let node = Node { name: String::new(), compute_type: DataType::Float, operation: relu.into() };
+    let node = Node::single(relu);
     let tensors = (1..=2).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
     wire::write(&Graph { name: name.into(), tensors, nodes: vec![node], ..Graph::default() }, layout).unwrap()
 }

@@ -6,9 +6,9 @@ use crate::loader;
 
 /// A graph of float tensors; those with a negative uid are virtual.
 fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
-    let tensor = |(uid, dims): &(i64, &[i64])| {
-        let strides = hipdnn_plugin_lowering::spelling::strides(dims);
-        Tensor { is_virtual: *uid < 0, ..Tensor::new(*uid, DataType::Float, dims, &strides) }
+    let tensor = |(uid, dims): &(i64, &[i64])| Tensor {
+        is_virtual: *uid < 0,
+        ..Tensor::packed(*uid, DataType::Float, dims)
     };
     let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
     Graph {

@@ -7,7 +7,7 @@ use std::ptr;
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
@@ -57,14 +57,9 @@ fn convolution() -> Case {
     let w = case.input(DataType::Float, &[3, 2, 3, 3], Order::ChannelsFirst, [-1.0, 1.0]);
     let y = case.output(DataType::Float, &[1, 3, 5, 5], Order::ChannelsFirst);
     case.node(ConvolutionForward {
-        x,
-        w,
-        y,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(x, w, y, 2)
     });
     case
 }

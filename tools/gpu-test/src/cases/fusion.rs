@@ -2,7 +2,7 @@ use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward,
     Pointwise,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::{DETERMINISTIC, MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
@@ -87,14 +87,9 @@ impl Link {
                 let w = case.input(data_type, &[6, 8, size, size], order, [-0.3, 0.3]);
                 Box::new(move |case, y| {
                     case.node(ConvolutionForward {
-                        x,
-                        w,
-                        y,
                         pre_padding: vec![size / 2; 2],
                         post_padding: vec![size / 2; 2],
-                        stride: vec![1, 1],
-                        dilation: vec![1, 1],
-                        conv_mode: ConvMode::CrossCorrelation,
+                        ..ConvolutionForward::new(x, w, y, 2)
                     });
                 })
             }

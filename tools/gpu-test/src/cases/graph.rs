@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::{DETERMINISTIC, MIOPEN, ORDERS};
 use crate::case::{Case, Order};
@@ -15,14 +15,9 @@ fn convolution(case: &mut Case, data_type: DataType, order: Order) -> i64 {
     let w = case.input(data_type, &[6, 4, 3, 3], order, RANGE);
     let y = case.between(data_type, &Y, order);
     case.node(ConvolutionForward {
-        x,
-        w,
-        y,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(x, w, y, 2)
     });
     y
 }

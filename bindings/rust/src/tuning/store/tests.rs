@@ -22,11 +22,11 @@ impl Drop for Folder {
 fn product(uid: i64, m: i64, k: i64, n: i64, data_type: DataType) -> Graph {
     let tensor =
         |uid, rows, columns| Tensor::new(uid, data_type, &[1, rows, columns], &[rows * columns, columns, 1]);
-    let operation = Matmul { a: uid, b: uid + 1, c: uid + 2 }.into();
+    let operation = Matmul { a: uid, b: uid + 1, c: uid + 2 };
     Graph {
         name: format!("graph {uid}"),
         tensors: vec![tensor(uid, m, k), tensor(uid + 1, k, n), tensor(uid + 2, m, n)],
-        nodes: vec![Node { name: String::new(), compute_type: DataType::Float, operation }],
+        nodes: vec![Node::single(operation)],
         ..Graph::default()
     }
 }

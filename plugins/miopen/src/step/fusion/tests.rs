@@ -1,12 +1,11 @@
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise as PointwiseNode};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
 
 use super::*;
 
-fn tensor(uid: i64, [n, c, h, w]: [i64; 4], is_virtual: bool) -> Tensor {
-    let tensor = Tensor::new(uid, DataType::Float, &[n, c, h, w], &[c * h * w, h * w, w, 1]);
-    Tensor { is_virtual, ..tensor }
+fn tensor(uid: i64, dims: [i64; 4], is_virtual: bool) -> Tensor {
+    Tensor { is_virtual, ..Tensor::packed(uid, DataType::Float, &dims) }
 }
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
@@ -16,14 +15,9 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
 /// relu(convolution(1, 2) + 4): 3 is the convolution, 5 is with the bias, 6 the result.
 fn graph() -> Graph {
     let convolution = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     };
     let y = [2, 4, 5, 5];
     let operations = [
@@ -31,7 +25,6 @@ fn graph() -> Graph {
         pointwise(PointwiseMode::Add, 4, Some(3), 5),
         pointwise(PointwiseMode::ReluFwd, 5, None, 6),
     ];
-    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
     Graph {
         tensors: vec![
             tensor(1, [2, 3, 5, 5], false),
@@ -41,7 +34,7 @@ fn graph() -> Graph {
             tensor(5, y, true),
             tensor(6, y, false),
         ],
-        nodes: operations.into_iter().map(node).collect(),
+        nodes: operations.into_iter().map(Node::single).collect(),
         ..Graph::default()
     }
 }

@@ -5,16 +5,11 @@ use super::*;
 use crate::plan::check;
 
 fn tensor(uid: i64, dims: &[i64], is_virtual: bool) -> Tensor {
-    let mut strides = vec![1; dims.len()];
-    for axis in (1..dims.len()).rev() {
-        strides[axis - 1] = strides[axis] * dims[axis];
-    }
-    Tensor { is_virtual, ..Tensor::new(uid, DataType::Float, dims, &strides) }
+    Tensor { is_virtual, ..Tensor::packed(uid, DataType::Float, dims) }
 }
 
 fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Graph {
-    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
-    Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() }
+    Graph { tensors, nodes: operations.into_iter().map(Node::single).collect(), ..Graph::default() }
 }
 
 fn pointwise(mode: PointwiseMode, in_0: i64, in_1: Option<i64>, out: i64) -> Operation {

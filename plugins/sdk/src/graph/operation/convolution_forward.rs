@@ -26,3 +26,20 @@ operation! {
         conv_mode: one_of(ConvMode) = HIPDNN_ATTR_CONVOLUTION_CONV_MODE @ 7,
     }
 }
+
+impl ConvolutionForward {
+    /// A convolution without padding, strides and dilation. Tensors are named by uid.
+    #[must_use]
+    pub fn new(x: i64, w: i64, y: i64, spatial: usize) -> Self {
+        Self {
+            x,
+            w,
+            y,
+            pre_padding: vec![0; spatial],
+            post_padding: vec![0; spatial],
+            stride: vec![1; spatial],
+            dilation: vec![1; spatial],
+            conv_mode: crate::graph::ConvMode::CrossCorrelation,
+        }
+    }
+}

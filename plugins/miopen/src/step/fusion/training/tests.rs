@@ -10,8 +10,7 @@ use crate::step::fusion::chains;
 const IMAGE: [i64; 4] = [2, 6, 5, 7];
 
 fn tensor(uid: i64, dims: &[i64]) -> Tensor {
-    let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
-    Tensor::new(uid, DataType::Float, dims, &strides)
+    Tensor::packed(uid, DataType::Float, dims)
 }
 
 fn image(uid: i64, is_virtual: bool) -> Tensor {
@@ -27,8 +26,7 @@ fn number(uid: i64, value: f32) -> Tensor {
 }
 
 fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Graph {
-    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
-    Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() }
+    Graph { tensors, nodes: operations.into_iter().map(Node::single).collect(), ..Graph::default() }
 }
 
 /// relu(batchnorm(1, 2, 3)): 5 is normalized, 6 the result.
