@@ -140,12 +140,8 @@ impl Vector16Task for &Tile<'_> {
             match self.kind {
                 Kind::Accumulators => ready.ints(),
                 Kind::Floats => ready.single(),
-                Kind::Bytes { is_signed: true } => {
-                    ready.bytes::<CLAMPED, false>([-128, 127], self.kind);
-                }
-                Kind::Bytes { is_signed: false } => {
-                    ready.bytes::<CLAMPED, false>([0, 255], self.kind);
-                }
+                Kind::Bytes { is_signed: true } => ready.bytes::<CLAMPED, false>([-128, 127], self.kind),
+                Kind::Bytes { is_signed: false } => ready.bytes::<CLAMPED, false>([0, 255], self.kind),
                 Kind::Quantized { .. } if matches!(self.post_ops.first(), Some(Some(_))) => {
                     ready.bytes::<POST_OPS, false>([0; 2], self.kind);
                 }
