@@ -84,7 +84,7 @@ fn graph() -> Graph {
         Pointwise::new(PointwiseMode::SigmoidFwd, 5, None, 6).into(),
         Matmul { a: 6, b: 3, c: 7 }.into(),
     ];
-    let nodes = operations.into_iter().map(|operation| Node::single(operation));
+    let nodes = operations.into_iter().map(Node::single);
     Graph {
         tensors: vec![tensor(1), tensor(2), tensor(3), between(4), between(5), between(6), tensor(7)],
         nodes: nodes.collect(),

@@ -48,7 +48,7 @@ fn graph(a: DataType, b: DataType) -> Graph {
         Pointwise::new(PointwiseMode::Add, 8, Some(5), 9).into(),
         Pointwise::new(PointwiseMode::ReluFwd, 9, None, 10).into(),
     ];
-    let nodes = operations.into_iter().map(|operation| Node::single(operation));
+    let nodes = operations.into_iter().map(Node::single);
     Graph {
         tensors: vec![
             Tensor::new(1, a, &[batch, rows, terms], &[rows * terms, terms, 1]),
