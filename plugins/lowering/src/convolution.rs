@@ -9,7 +9,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 use crate::attention::Whole;
 use crate::memory::{alignment, in_memory};
-use crate::product::{Way, launched, scalar};
+use crate::product::{launched, scalar};
+use crate::way::Way;
 
 /// The least length of a forward convolution's dot products, and the least number of its channels, for matrix tiles.
 const LEAST: [usize; 2] = [32, 16];

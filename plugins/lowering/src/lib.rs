@@ -17,6 +17,7 @@ pub mod rows;
 pub mod spelling;
 pub mod statistics;
 pub mod training;
+pub mod way;
 pub mod window_limits;
 
 use std::collections::HashSet;
@@ -202,7 +203,7 @@ fn whole(
         return Some(Err(node::NO_DOUBLES.to_owned()));
     }
     let name = format!("{}_{place}", if is_product { "product" } else { "attention" });
-    let way = product::Way { target, name: &name, shares: !options.batch_invariant };
+    let way = way::Way { target, name: &name, shares: !options.batch_invariant };
     // What tiles do not compute, a walk may.
     match problem {
         Problem::Matmul(own) => return product::kernels(graph, node, own, way).ok().map(Ok),

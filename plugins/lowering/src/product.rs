@@ -1,7 +1,7 @@
 //! Products of matrices as kernels of the crate `hipdnn-kernels`.
 
+use hipdnn_kernels::Scalar;
 use hipdnn_kernels::product::{self, Launches, Matrix, Passed, Product};
-use hipdnn_kernels::{Scalar, Target};
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::matmul::Matmul;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
@@ -10,17 +10,7 @@ use crate::Argument;
 use crate::attention::Whole;
 use crate::memory::{alignment, in_memory};
 use crate::spelling::unused;
-
-/// For which device kernels are written, and how.
-#[derive(Clone, Copy)]
-pub struct Way<'a> {
-    /// The device.
-    pub target: &'a Target,
-    /// The name of the kernel, with which those of its followers begin.
-    pub name: &'a str,
-    /// Whether workgroups share dot products and keys as the number of rows suggests. Without it the bits of a row do not depend on it.
-    pub shares: bool,
-}
+use crate::way::Way;
 
 /// The kernels' type of a tensor's elements.
 pub(crate) fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal> {

@@ -133,8 +133,9 @@ impl Plan {
     pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
         let properties = &gpu.device.properties;
         let target = target(properties, shapes(gpu, &request.config.knobs));
-        let program = lower(&request.graph, &target, options(properties, &request.config.knobs))
-            .map_err(Refusal::new)?;
+        let program =
+            lower(&request.graph, &target, options(properties, is_invariant(&request.config.knobs)))
+                .map_err(Refusal::new)?;
         let steps: Vec<Vec<i64>> = program
             .kernels
             .iter()
@@ -166,7 +167,7 @@ impl Plan {
     pub fn check(gpu: &Gpu, graph: &Graph) -> Result<(), Refusal> {
         let properties = &gpu.device.properties;
         let target = target(properties, trust::shapes(gpu).to_vec());
-        let program = lower(graph, &target, options(properties, &[]))?;
+        let program = lower(graph, &target, options(properties, false))?;
         for lowered in &program.kernels {
             spirv::print(&lowered.written.kernel, &features(properties))?;
         }
@@ -198,7 +199,11 @@ impl Plan {
     /// What is not supported.
     pub fn numerics(gpu: &Gpu, graph: &Graph, knobs: &[KnobSetting]) -> Result<EngineNumerics, Refusal> {
         let properties = &gpu.device.properties;
-        engine_numerics(graph, &target(properties, shapes(gpu, knobs)), options(properties, knobs))
+        engine_numerics(
+            graph,
+            &target(properties, shapes(gpu, knobs)),
+            options(properties, is_invariant(knobs)),
+        )
     }
 
     /// The plan as bytes.

@@ -4,9 +4,7 @@ use hipdnn_kernels::Target;
 use hipdnn_kernels::print::spirv::Features;
 use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
 use hipdnn_plugin_lowering::Options;
-use hipdnn_plugin_sdk::wire::KnobSetting;
 
-use crate::plan::is_invariant;
 use crate::properties::Properties;
 
 /// The target of kernels for a device, with these matrix shapes.
@@ -41,7 +39,7 @@ pub fn features(properties: &Properties) -> Features {
     }
 }
 
-/// What a device computes with, and how with these knobs.
-pub fn options(properties: &Properties, knobs: &[KnobSetting]) -> Options {
-    Options { has_doubles: properties.features.float64, batch_invariant: is_invariant(knobs) }
+/// What a device computes with, and whether the bits of an item must depend on it alone.
+pub fn options(properties: &Properties, batch_invariant: bool) -> Options {
+    Options { has_doubles: properties.features.float64, batch_invariant }
 }

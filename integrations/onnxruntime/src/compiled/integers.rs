@@ -125,38 +125,39 @@ macro_rules! operations {
                     let rest = if y == ZERO { ZERO } else { x.wrapping_rem(y) };
                     if rest != ZERO && (rest < ZERO) != (y < ZERO) { rest.wrapping_add(y) } else { rest }
                 };
+                let remainder = |x: T, y: T| if y == ZERO { ZERO } else { x.wrapping_rem(y) };
+                let raised = |x: T, y: T| power(x as i128, y as i128) as T;
                 // SAFETY: the lines have `count` elements of the type, as this function requires.
                 unsafe {
                     match integer {
                         Integer::Div => binary(count, to, a, b, divide),
                         Integer::Mod => binary(count, to, a, b, modulo),
-                        Integer::Rem => {
-                            binary(
-                                count,
-                                to,
-                                a,
-                                b,
-                                |x: T, y: T| if y == ZERO { ZERO } else { x.wrapping_rem(y) },
-                            )
-                        }
-                        Integer::Pow => {
-                            binary(count, to, a, b, |x: T, y: T| power(x as i128, y as i128) as T)
-                        }
+                        Integer::Rem => binary(count, to, a, b, remainder),
+                        Integer::Pow => binary(count, to, a, b, raised),
                         Integer::Max => binary(count, to, a, b, T::max),
                         Integer::Min => binary(count, to, a, b, T::min),
+                        Integer::Equal => binary(count, to, a, b, |x: T, y: T| u8::from(x == y)),
+                        Integer::Less => binary(count, to, a, b, |x: T, y: T| u8::from(x < y)),
+                        Integer::LessOrEqual => binary(count, to, a, b, |x: T, y: T| u8::from(x <= y)),
+                        _ => of_bits(integer, count, to, [a, b]),
+                    }
+                }
+            }
+
+            /// # Safety
+            /// The lines have `count` elements of the type.
+            unsafe fn of_bits(integer: Integer, count: usize, to: Line, [a, b]: [Line; 2]) {
+                let left = |x: T, y: T| x.checked_shl(bits(y as u64)).unwrap_or(ZERO);
+                let right = |x: T, y: T| x.checked_shr(bits(y as u64)).unwrap_or(ZERO);
+                // SAFETY: the lines have `count` elements of the type, as this function requires.
+                unsafe {
+                    match integer {
                         Integer::And => binary(count, to, a, b, |x: T, y: T| x & y),
                         Integer::Or => binary(count, to, a, b, |x: T, y: T| x | y),
                         Integer::Xor => binary(count, to, a, b, |x: T, y: T| x ^ y),
                         Integer::Not => unary(count, to, a, |x: T| !x),
-                        Integer::ShiftLeft => binary(count, to, a, b, |x: T, y: T| {
-                            x.checked_shl(bits(y as u64)).unwrap_or(ZERO)
-                        }),
-                        Integer::ShiftRight => binary(count, to, a, b, |x: T, y: T| {
-                            x.checked_shr(bits(y as u64)).unwrap_or(ZERO)
-                        }),
-                        Integer::Equal => binary(count, to, a, b, |x: T, y: T| u8::from(x == y)),
-                        Integer::Less => binary(count, to, a, b, |x: T, y: T| u8::from(x < y)),
-                        Integer::LessOrEqual => binary(count, to, a, b, |x: T, y: T| u8::from(x <= y)),
+                        Integer::ShiftLeft => binary(count, to, a, b, left),
+                        Integer::ShiftRight => binary(count, to, a, b, right),
                         _ => {}
                     }
                 }

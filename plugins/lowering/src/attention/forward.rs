@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use super::{Uids, Whole, absent, between, check_compute_type, launch, named};
 use crate::Argument;
-use crate::product::Way;
+use crate::way::Way;
 
 /// The tensor of one element that receives the largest of all rows.
 struct Largest {

@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use super::{Uids, Whole, between, check_compute_type, launch, named};
 use crate::Argument;
-use crate::product::Way;
+use crate::way::Way;
 
 /// Writes the kernels of one node.
 struct Writer<'a> {

@@ -18,8 +18,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor, pac
 use crate::Argument;
 use crate::group::scalar;
 use crate::memory::{alignment, in_memory};
-use crate::product::Way;
 use crate::spelling::unused;
+use crate::way::Way;
 
 /// A kernel of a node that is computed by itself.
 #[derive(Clone, Debug)]

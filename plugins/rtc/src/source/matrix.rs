@@ -3,7 +3,7 @@
 use hipdnn_kernels::target::MatrixShape;
 use hipdnn_kernels::{Target, form, print};
 use hipdnn_plugin_lowering::attention::Whole;
-use hipdnn_plugin_lowering::product::Way;
+use hipdnn_plugin_lowering::way::Way;
 use hipdnn_plugin_lowering::{convolution, product};
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction};

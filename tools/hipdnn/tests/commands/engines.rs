@@ -215,7 +215,7 @@ fn engines_are_listed_as_amds_program_does() {
     assert!(named.out.starts_with("Loaded engines:\n"), "{}", named.out);
     for engine in [
         format!(
-            "  CPU_ENGINE (0xFA9419AAF1757EF8)\n    Plugin:  CPU\n    Version: {VERSION}\n    Type:    engine\n"
+            "  CPU_ENGINE (0xFA9419AAF1757EF8)\n    Plugin:  CPU\n    Version: {VERSION}\n    Type:    HIPDNN_PLUGIN_TYPE_ENGINE\n"
         ),
         "  MIOPEN_ENGINE (0x15B46865C717A122)\n".to_owned(),
         "  MIOPEN_ENGINE_DETERMINISTIC (0xA258541A6DAA1DE3)\n".to_owned(),

@@ -10,7 +10,7 @@ use std::process::Command;
 use super::{Check, Context, hip, run_all};
 use crate::Failure;
 use crate::c_program::{CLANGS, Language, STRICT};
-use crate::extent::Extent;
+use crate::extent::{Extent, turn};
 use crate::install::{HEADERS, files};
 use crate::process::{line as line_of, run as run_program};
 use crate::steps::Steps;
@@ -22,9 +22,12 @@ struct Setting {
     classes: Classes,
 }
 
+/// For a change, of the headers of the C++ classes one in so many is compiled alone, others with each commit.
+const ONE_IN: usize = 3;
+
 /// Which headers of the C++ classes are compiled.
 enum Classes {
-    /// Each of them.
+    /// Each of them, or for a change those whose turn it is.
     Each,
     /// Those that programs include.
     Included,
@@ -168,7 +171,8 @@ fn each_by(
         let classes = files(&context.workspace.path(classes))?.into_iter().filter(is_header);
         // These take most of the time. With HIP, compile only the headers that programs include.
         match setting.classes {
-            Classes::Each => headers.extend(classes),
+            Classes::Each if context.extent.is_whole() => headers.extend(classes),
+            Classes::Each => headers.extend(classes.skip(turn(context.workspace) % ONE_IN).step_by(ONE_IN)),
             Classes::Included => headers.extend(classes.filter(|header| is_included(header))),
             Classes::Together => {
                 let included: Vec<PathBuf> = classes.filter(|header| is_included(header)).collect();
