@@ -9,6 +9,7 @@ from .errors import Error, GraphError, UnsupportedError
 from .execution import Execution
 from .types import behavior_note, build_plan_policy, heur_mode, numerical_note
 
+
 class Phases(Execution):
     """The steps between a graph and its plan: ``validate``, ``build_operation_graph``, ``create_execution_plans``, ``check_support``,
     ``build_plans``. Changing the graph restarts them."""
