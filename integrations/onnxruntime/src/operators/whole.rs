@@ -74,7 +74,8 @@ fn modulo(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     same_type(&[&x, &y])?;
     let z = match (x.element.is_float(), node.int("fmod", 0) != 0) {
-        (true, _) => own::pairwise(lowering, Pairwise::Remainder, &x, &y)?,
+        (true, true) => own::pairwise(lowering, Pairwise::Remainder, &x, &y)?,
+        (true, false) => return refuse("fmod is 0 for floats, expected 1"),
         (false, true) => compute(lowering, Integer::Rem, &[&x, &y], x.element)?,
         (false, false) => compute(lowering, Integer::Mod, &[&x, &y], x.element)?,
     };
