@@ -55,7 +55,7 @@ impl<'a> Predictor<'a> {
         Self { metric, kinds, find, found: OnceCell::new() }
     }
 
-    /// The value for an engine, or why there is none.
+    /// Predicts an engine's value; the error says why it cannot.
     fn predict(&self, graph: &Graph, engine: i64) -> Result<Predicted, String> {
         let work = Work::of(graph);
         let measured = self.found.get_or_init(self.find).as_ref().and_then(|record| record.seconds(engine));

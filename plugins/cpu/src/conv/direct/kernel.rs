@@ -124,7 +124,7 @@ impl<T: Accumulator> Direct<T> {
         spatial: usize,
         epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
-        let Blocks { mut geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
+        let Blocks { geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
         let part = operands.whole().ok_or("backward data with a stride")?.clone();
         let threads = settings.threads;
         let Scheme { kernel, terms, .. } = scheme;
@@ -136,8 +136,7 @@ impl<T: Accumulator> Direct<T> {
         if !settings.constant_weights {
             time += pack_time;
         }
-        let chunks;
-        (geometry, chunks) = divided(geometry, operands.groups, panels, wanted, kernel.pixels);
+        let (geometry, chunks) = divided(geometry, operands.groups, panels, wanted, kernel.pixels);
         let blocks = geometry.blocks() * operands.groups;
         let workers = threads.workers(time, blocks * chunks);
         let strides = operands.input.strides;
