@@ -160,13 +160,15 @@ def test_subgraphs_with_nodes_of_others_between():
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Tanh", ["a"], ["b"]),
-        helper.make_node("Hardmax", ["b"], ["c"], axis=-1),
+        helper.make_node("CDist", ["b", "b"], ["c"], domain="com.microsoft"),
         helper.make_node("Exp", ["c"], ["y"]),
     ]
     values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 16])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, "between", values, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+    distances = [helper.make_tensor_value_info("c", TensorProto.FLOAT, ["rows", "rows"])]
+    graph = helper.make_graph(nodes, "between", values, outputs, value_info=distances)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
     given = {"x": np.random.default_rng(5).standard_normal((9, 16)).astype(np.float32)}
     with tempfile.TemporaryDirectory() as folder:
         of = provider.options()
