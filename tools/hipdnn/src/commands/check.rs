@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Outcome, json};
 use crate::bundle::{Bundle, Claims, Found, Level, Machine, Settings, find};
 use crate::cli::{self, Against};
-use crate::comparison::judge;
+use crate::comparison::{Changes, judge};
 use crate::computation::{
     Arrays, Computation, Loaded, REFERENCE, find_engine, inputs as random, place_of, plan, reference,
     require_memory,
@@ -344,8 +344,13 @@ impl Checks<'_> {
                 Err(failure) => return Ok(Came::to(Verdict::Skipped, Some(failure.to_string()))),
             },
         };
-        let mut judged =
-            judge(self.handle, loaded, (&inputs, &outputs), (&expected, own.as_ref()), common.tolerance)?;
+        let mut judged = judge(
+            self.handle,
+            loaded,
+            (&inputs, &outputs),
+            (&expected, own.as_ref(), &Changes::new()),
+            common.tolerance,
+        )?;
         // Limits that the settings state replace the derived ones.
         for of in &mut judged {
             let limit = self.settings.limit(&found.test(), &label_of(of.tensor));

@@ -6,7 +6,7 @@ use super::invariant::run_invariant;
 use super::{Outcome, chosen, read_graph};
 use crate::batch::Batch;
 use crate::cli;
-use crate::comparison::{Judged, OF_CHANGE, judge};
+use crate::comparison::{Changes, Judged, OF_CHANGE, judge};
 use crate::computation::{
     Computation, Loaded, REFERENCE, check_outputs, choose_engines, first_that_works, inputs, place_of, plan,
     reference, save_outputs,
@@ -80,8 +80,13 @@ pub fn run_plan(
         return Ok(Outcome::from(text));
     }
     let reference = reference(handle, &loaded.operations, graph, &inputs)?;
-    let judged =
-        judge(handle, loaded, (&inputs, &outputs), (&reference, Some(&reference)), data.common.tolerance)?;
+    let judged = judge(
+        handle,
+        loaded,
+        (&inputs, &outputs),
+        (&reference, Some(&reference), &Changes::new()),
+        data.common.tolerance,
+    )?;
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
     let mut failed = Vec::new();
     for Judged { tensor, comparison, change, is_wrong } in &judged {

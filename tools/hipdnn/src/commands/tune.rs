@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::bench::{engines, outcome_text};
 use super::{Outcome, json, read_graph, write};
 use crate::cli;
-use crate::comparison::compare_all;
+use crate::comparison::{Changes, judge};
 use crate::computation::{Arrays, Computation, Loaded, inputs, place_of, plan_with, reference};
 use crate::failure::{Failure, Result};
 use crate::table::Table;
@@ -76,6 +76,7 @@ struct Runs<'a> {
     engines: &'a [EngineInfo],
     inputs: Arrays,
     reference: Option<Arrays>,
+    changes: Changes,
     common: &'a cli::Common,
 }
 
@@ -90,18 +91,18 @@ impl Runs<'_> {
         let took = computation.execute(self.handle)?;
         let Some(reference) = &self.reference else { return Ok((computation, took)) };
         let outputs = computation.outputs(graph)?;
-        let compared = compare_all(
+        let judged = judge(
             self.handle,
             self.loaded,
             (&self.inputs, &outputs),
-            reference,
+            (reference, Some(reference), &self.changes),
             self.common.tolerance,
         )?;
-        match compared.iter().find(|(_, comparison)| comparison.used > 1.0) {
+        match judged.iter().find(|of| of.is_wrong) {
             None => Ok((computation, took)),
-            Some((tensor, comparison)) => {
-                let words = format!("{} is wrong: {:.3} of the tolerance", tensor.label(), comparison.used);
-                Err(Failure::work(words))
+            Some(of) => {
+                let (label, used) = (of.tensor.label(), of.comparison.used);
+                Err(Failure::work(format!("{label} is wrong: {used:.3} of the tolerance")))
             }
         }
     }
@@ -147,8 +148,15 @@ fn tune_one(
     let inputs = inputs(&loaded.graph, &[], arguments.common.seed)?;
     let reference = reference(handle, &loaded.operations, &loaded.graph, &inputs).ok();
     let bar = progress(arguments.budget, &loaded.graph.name);
-    let mut runs =
-        Runs { handle, loaded: &loaded, engines: &engines, inputs, reference, common: &arguments.common };
+    let mut runs = Runs {
+        handle,
+        loaded: &loaded,
+        engines: &engines,
+        inputs,
+        reference,
+        changes: Changes::new(),
+        common: &arguments.common,
+    };
     let tuned = search(&mut runs, &problem, strategy, &mut |took, trials| {
         bar.set_position(took.as_millis() as u64);
         let best = trials.iter().filter_map(Trial::time).min();

@@ -1,6 +1,7 @@
 //! `hipdnn bench`
 
-use crate::{Answer, Scratch, example, has, program, refuse, with_useless_engine};
+use crate::run::case;
+use crate::{Answer, Scratch, example, has, program, refuse, succeed, with_useless_engine};
 
 fn bench(scratch: &Scratch, more: &[&str]) -> Answer {
     let mut command = program();
@@ -83,4 +84,12 @@ fn bad_arguments_are_named() {
         let line = refuse(&[&["bench", graph.as_str()], arguments].concat(), 2);
         assert!(line.contains(words), "{line}");
     }
+}
+
+#[test]
+fn an_ill_conditioned_result_is_not_called_wrong() {
+    let graph = case("attention_gradient_of_large_scores");
+    let out =
+        succeed(&["bench", &graph, "--engine", "CPU_ENGINE", "--values", "1", "--runs", "3", "--no-ranking"]);
+    assert!(out.contains("ok, ill-conditioned") && !out.contains("WRONG"), "{out}");
 }
