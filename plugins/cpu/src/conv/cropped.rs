@@ -55,6 +55,6 @@ impl Crop {
     pub(crate) fn around(&self, kernel: Box<dyn Kernel>) -> Box<dyn Kernel> {
         let mut offsets = [0; MAX_TENSORS];
         offsets[self.convolution.w.slot] = self.offset;
-        Box::new(Shifted { kernels: vec![kernel], runs: vec![(0, offsets)], phases: 1 })
+        Box::new(Shifted { kernels: vec![kernel], runs: vec![(0, offsets)], parts: String::new() })
     }
 }

@@ -5,7 +5,7 @@
 use hipdnn_plugin_sdk::graph::{PointwiseMode, Tensor};
 
 use crate::conv::problem::Problem;
-use crate::conv::shifted::Shifted;
+use crate::conv::shifted::{Plan, Shifted};
 use crate::kernel::{Kernel, MAX_TENSORS, Refusal, algorithms};
 use crate::layout::{Layout, MAX_RANK, element_bits};
 use crate::pointwise::Epilogue;
@@ -145,9 +145,6 @@ fn size(operand: &Operand) -> Option<usize> {
     element_bits(operand.data_type).ok().filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8)
 }
 
-/// Plans any convolution.
-type Plan = fn(&Problem<'_>) -> Result<Box<dyn Kernel>, Refusal>;
-
 /// Plans a dilated convolution, if `plan` chooses Winograd's algorithm for all of its phases.
 pub(crate) fn plan(problem: &Problem<'_>, plan: Plan) -> Option<Box<dyn Kernel>> {
     let c = problem.convolution;
@@ -167,7 +164,8 @@ pub(crate) fn plan(problem: &Problem<'_>, plan: Plan) -> Option<Box<dyn Kernel>>
     if phases[0].len() * phases[1].len() * filter > FILTERS {
         return None;
     }
-    let mut all = Shifted { kernels: Vec::new(), runs: Vec::new(), phases: c.dilation[0] * c.dilation[1] };
+    let parts = format!("{} phases", c.dilation[0] * c.dilation[1]);
+    let mut all = Shifted { kernels: Vec::new(), runs: Vec::new(), parts };
     for rows in &phases[0] {
         for columns in &phases[1] {
             let view = View { dilation: [c.dilation[0], c.dilation[1]], phases: [rows, columns] };

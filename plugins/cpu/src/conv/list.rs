@@ -11,6 +11,7 @@ use hipdnn_plugin_planner::in_own_frame;
 use crate::conv::as_matmul::{self, AsMatmul};
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
+use crate::conv::by_tap;
 use crate::conv::cropped::Crop;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct_small::kernel::{DirectSmall, suits};
@@ -139,8 +140,10 @@ pub(crate) fn plan(
 
 /// Plans a convolution whose filter meets the image with all of its elements.
 fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    if let Some(kernel) = in_own_frame(|| interleaved::plan(problem, plan_problem)) {
-        return Ok(kernel);
+    for plan in [interleaved::plan, by_tap::plan] {
+        if let Some(kernel) = in_own_frame(|| plan(problem, plan_problem)) {
+            return Ok(kernel);
+        }
     }
     Ok(Box::new(match problem.compute {
         Compute::Single => choose::<f32>(problem)?,

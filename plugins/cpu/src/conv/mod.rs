@@ -10,6 +10,7 @@
 
 pub(crate) mod as_matmul;
 pub(crate) mod backward_weights;
+mod by_tap;
 pub(crate) mod cost;
 pub(crate) mod cropped;
 pub(crate) mod direct;

@@ -1,14 +1,18 @@
 //! Kernels of parts of a convolution, which run one after the other on tensors that begin elsewhere.
 
+use crate::conv::problem::Problem;
 use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
+
+/// Plans any convolution.
+pub(crate) type Plan = fn(&Problem<'_>) -> Result<Box<dyn Kernel>, Refusal>;
 
 /// The kernels. All report what the first one does.
 pub(crate) struct Shifted {
     pub(crate) kernels: Vec<Box<dyn Kernel>>,
     /// For each run: the kernel, and what is added to each pointer in bytes.
     pub(crate) runs: Vec<(usize, [usize; MAX_TENSORS])>,
-    /// How many phases of a dilated convolution they compute, or 1.
-    pub(crate) phases: usize,
+    /// Which parts of the convolution they compute, for descriptions; empty for the whole.
+    pub(crate) parts: String,
 }
 
 /// The tensors of a run.
@@ -48,10 +52,10 @@ impl Kernel for Shifted {
 
     fn facts(&self) -> Facts {
         let facts = self.kernels[0].facts();
-        if self.phases == 1 {
-            return facts;
+        match self.parts.as_str() {
+            "" => facts,
+            parts => Facts { tile: format!("{}, {parts}", facts.tile), ..facts },
         }
-        Facts { tile: format!("{}, {} phases", facts.tile, self.phases), ..facts }
     }
 
     fn choices(&self) -> Vec<&Choice> {

@@ -1,4 +1,4 @@
-//! Dilated convolutions, computed as convolutions of the phases of their images.
+//! Dilated convolutions, computed as convolutions of the phases of their images, or tap by tap.
 
 use crate::conv::tests::{Case, Outline};
 use crate::fusion::node::plan_node_at;
@@ -8,7 +8,7 @@ use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, cases, order, strides};
 
-use hipdnn_plugin_sdk::graph::{Graph, Node};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 
@@ -38,8 +38,21 @@ pub(crate) fn case(random: &mut Random, [channels, rows, most]: [usize; 3]) -> C
     case
 }
 
-/// Whether a case is computed by phases.
-fn is_by_phases(case: &Case, isa: Isa, convolution: Algorithm) -> bool {
+/// Such a convolution of floats whose result is as large as its image, so that the middle of the window meets all of it.
+pub(crate) fn same_size(random: &mut Random, sizes: [usize; 3]) -> Case {
+    let mut case = case(random, sizes);
+    (case.pre, case.post) = (case.dilation.clone(), case.dilation.clone());
+    case.compute = DataType::Float;
+    let (x, mut dims) = (&case.x.tensor, case.y.tensor.dims.clone());
+    dims[2..].copy_from_slice(&x.dims[2..]);
+    let y_strides = strides(&dims, &order(4, random.within(0, 2)), random.of(&[0, 0, 3]));
+    case.x = Array::new(1, DataType::Float, &x.dims, &x.strides).filled(|| random.whole());
+    case.y = Array::new(3, DataType::Float, &dims, &y_strides).filled(|| random.whole());
+    case
+}
+
+/// Whether a case is computed by phases, or by taps, as `parts` says.
+fn is_by(parts: &str, case: &Case, isa: Isa, convolution: Algorithm) -> bool {
     let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
     let operation = case.operation(Direction::Forward);
     let node = Node { name: "n".to_owned(), compute_type: case.compute, operation };
@@ -47,7 +60,7 @@ fn is_by_phases(case: &Case, isa: Isa, convolution: Algorithm) -> bool {
     let prepared = prepare(&graph).unwrap();
     let settings = Settings { convolution, ..Settings::default() };
     let node = prepared.nodes().next().unwrap();
-    plan_node_at(&graph, &node, isa, settings).unwrap().facts().tile.contains("phases")
+    plan_node_at(&graph, &node, isa, settings).unwrap().facts().tile.contains(parts)
 }
 
 #[test]
@@ -64,7 +77,7 @@ fn phases_of_any_shape_and_layout_and_nan_and_infinity_do_not_spread() {
         for (isa, form) in Isa::available().iter().flat_map(|isa| FORMS.map(|form| (isa, form))) {
             case.check_at(Direction::Forward, *isa, form, &expected);
         }
-        by_phases += usize::from(is_by_phases(&case, Isa::detect(), Algorithm::Winograd));
+        by_phases += usize::from(is_by("phases", &case, Isa::detect(), Algorithm::Winograd));
     }
     assert!(2 * by_phases > all, "{by_phases} of {all}");
 }
@@ -82,6 +95,47 @@ fn large_layers_are_computed_by_phases() {
         case.x.tensor = crate::testing::packed(1, case.compute, &[1, channels, side, side]);
         case.w.tensor = crate::testing::packed(2, case.compute, &[rows, channels, 3, 3]);
         case.y.tensor = crate::testing::packed(3, case.compute, &[1, rows, side, side]);
-        assert_eq!(is_by_phases(&case, Isa::detect(), Algorithm::Automatic), expected, "{channels} channels");
+        assert_eq!(
+            is_by("phases", &case, Isa::detect(), Algorithm::Automatic),
+            expected,
+            "{channels} channels"
+        );
+    }
+}
+
+/// Windows that are mostly in the padding, of any shape and layout; a value that is not finite reaches what meets it only.
+#[test]
+fn taps_that_meet_parts_of_the_image_are_summed() {
+    let (mut random, mut by_taps) = (Random::new(43), 0);
+    let all = cases(200) as usize;
+    for round in 0..all {
+        let sizes = [random.within(2, 20), random.within(1, 40), 7];
+        let mut case = same_size(&mut random, sizes);
+        if round % 5 == 0 {
+            case.spoil(&mut random, round / 5 % 3);
+        }
+        let expected = case.expected(Direction::Forward);
+        for isa in Isa::available() {
+            case.check_at(Direction::Forward, *isa, Algorithm::Automatic, &expected);
+        }
+        by_taps += usize::from(is_by("taps", &case, Isa::detect(), Algorithm::Automatic));
+    }
+    assert!(8 * by_taps > all, "{by_taps} of {all}");
+}
+
+/// Layers of networks that segment images, at the end of a backbone.
+#[test]
+fn layers_with_mostly_padding_are_computed_by_taps() {
+    use crate::conv::tests::plain;
+    use hipdnn_plugin_sdk::graph::ConvMode;
+    for ([side, dilation], expected) in [([10, 3], true), ([10, 9], true), ([33, 12], true), ([33, 2], false)]
+    {
+        let mut case = plain([1, 1, 1, 1], [1, 1, 1, 1], 1, 0, ConvMode::CrossCorrelation);
+        (case.pre, case.post, case.dilation) = (vec![dilation; 2], vec![dilation; 2], vec![dilation; 2]);
+        case.x.tensor = crate::testing::packed(1, DataType::Float, &[1, 1280, side, side]);
+        case.w.tensor = crate::testing::packed(2, DataType::Float, &[256, 1280, 3, 3]);
+        case.y.tensor = crate::testing::packed(3, DataType::Float, &[1, 256, side, side]);
+        case.compute = DataType::Float;
+        assert_eq!(is_by("taps", &case, Isa::detect(), Algorithm::Automatic), expected, "{side}, {dilation}");
     }
 }

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PointwiseMode, Tensor};
 
-use crate::conv::tests::{Case, plain};
+use crate::conv::tests::{Case, dilated, plain};
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
@@ -16,6 +16,10 @@ fn bias_residual_and_relu() {
             // A window that slides along one axis.
             let (rows, height) = (random.within(16, 20) as i64, random.within(20, 30) as i64);
             plain([1, 1, height, 16], [rows, 1, 5, 16], 1, 0, ConvMode::CrossCorrelation)
+        } else if seed % 8 == 6 {
+            // A window that is mostly in the padding.
+            let sizes = [random.within(1, 9), random.within(1, 18), 6];
+            dilated::same_size(&mut random, sizes)
         } else if random.within(0, 1) == 0 {
             let (rows, channels) = (random.within(1, 18) as i64, random.within(1, 9) as i64);
             let x = [random.within(1, 2) as i64, channels, random.within(1, 8) as i64, random.of(&[7, 16])];
@@ -77,6 +81,7 @@ fn bias_residual_and_relu() {
         let relu = operations.len() > 1 + usize::from(has_bias) + usize::from(has_whole);
         let y = Array::new(3, data_type, &result.dims, &result.strides);
         let forms = [
+            Algorithm::Automatic,
             Algorithm::Direct,
             Algorithm::ImplicitGemm,
             Algorithm::Winograd,
