@@ -1,12 +1,15 @@
 //! Interruptible executions on the host: another thread computes, while the main thread waits and checks for signals. Python
-//! delivers signals to its main thread only, and a library call returns only when the work is done.
+//! delivers signals to its main thread only, and a library call returns only when the work is done. CPU engines are then told to
+//! stop before their next step.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{mem, ptr};
 
+use hipdnn_plugin_sdk::objects;
 use hipdnn_plugin_sdk::os::{clock, thread};
 use pyo3::prelude::*;
 
@@ -77,6 +80,38 @@ pub trait Work: Send + Sync {
 pub struct Job<R> {
     result: Mutex<Option<Result<R, Box<dyn Any + Send>>>>,
     ended: Condvar,
+    /// Not 0 once nobody waits for the result: engines stop before their next step.
+    stop: AtomicU32,
+}
+
+/// The function of the CPU engines' plugin by which a thread's executions watch a word; engines of others run to their end.
+type StopOn = unsafe extern "C" fn(*const AtomicU32) -> *const AtomicU32;
+
+/// Lets executions of this thread watch a word until dropped.
+struct Watching(Option<StopOn>);
+
+impl Watching {
+    /// # Safety
+    /// The word lives until this is dropped.
+    unsafe fn start(word: &AtomicU32) -> Self {
+        let function = objects::find(|object| object.function(c"hipdnnCpuPluginStopOn_ext"));
+        // SAFETY: the function of this name has this type.
+        let stop_on = function.map(|function| unsafe { mem::transmute::<*const (), StopOn>(function) });
+        if let Some(stop_on) = stop_on {
+            // SAFETY: this function requires that the word lives that long.
+            unsafe { stop_on(word) };
+        }
+        Self(stop_on)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(stop_on) = self.0 {
+            // SAFETY: null is no word.
+            unsafe { stop_on(ptr::null()) };
+        }
+    }
 }
 
 impl<R: Send> Job<R> {
@@ -94,18 +129,30 @@ impl<R: Send> Work for Job<R> {
 
 /// Starts a thread with the caller's rounding mode and CPU affinity; fails if none can be created.
 pub fn start<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> std::io::Result<Arc<Job<R>>> {
-    let job = Arc::new(Job { result: Mutex::new(None), ended: Condvar::new() });
+    let job = Arc::new(Job { result: Mutex::new(None), ended: Condvar::new(), stop: AtomicU32::new(0) });
     let of_thread = Arc::clone(&job);
     std::thread::Builder::new().name("hipdnn execute".to_owned()).stack_size(STACK).spawn(move || {
-        let result = catch_unwind(AssertUnwindSafe(work));
+        let result = {
+            // SAFETY: the job lives as long as this thread.
+            let _watching = unsafe { Watching::start(&of_thread.stop) };
+            catch_unwind(AssertUnwindSafe(work))
+        };
         *of_thread.result() = Some(result);
         of_thread.ended.notify_all();
     })?;
     Ok(job)
 }
 
-/// Waits for a job and returns its result; an error if a signal handler raised one.
+/// Waits for a job and returns its result; an error if a signal handler raised one, and then the job is told to stop.
 pub fn finish<R: Send>(py: Python<'_>, job: &Job<R>) -> PyResult<R> {
+    let result = wait(py, job);
+    if result.is_err() {
+        job.stop.store(1, Ordering::Relaxed);
+    }
+    result
+}
+
+fn wait<R: Send>(py: Python<'_>, job: &Job<R>) -> PyResult<R> {
     let forks = forks::count();
     loop {
         py.detach(|| job.wait(TICK));

@@ -212,6 +212,37 @@ def test_arrays_of_an_interrupted_execution_are_kept_until_it_ends(interrupted):
     assert (of[c] == 440).all()
 
 
+def test_an_interrupted_execution_stops_before_its_next_step(interrupted):
+    size, steps = 224, 16
+    graph = hipdnn.Graph()
+    a, last = graph.tensor([1, size, size]), graph.tensor([1, size, size])
+    inputs = [a, last]
+    for _ in range(steps):
+        last = graph.matmul(last, a)
+    last.set_output(True)
+    graph.build(engine="CPU_REFERENCE_ENGINE")
+    one = np.full((1, size, size), 1 / size, F32)
+    result = np.zeros_like(one)
+    of = {inputs[0]: one, inputs[1]: one, last: result}
+    began = time.monotonic()
+    graph.execute(of)
+    taken = time.monotonic() - began
+    if taken < 0.8:
+        pytest.skip(f"the execution takes {taken:.2f} s here, too short to be interrupted")
+    result[:] = 7
+    began = time.monotonic()
+    interrupted(0.1)
+    with pytest.raises(Interrupt):
+        graph.execute(of)
+    # This waits for the interrupted execution, which does not reach the step that writes the result.
+    with hipdnn.Graph() as reader:
+        reader.neg(reader.tensor_like(result))
+    assert (reader(result) == -7).all()
+    assert time.monotonic() - began < 0.1 + taken / 2
+    graph.execute(of)
+    np.testing.assert_allclose(result, one, rtol=1e-5)
+
+
 def test_handlers_that_raise_nothing_interrupt_nothing(interrupted):
     graph, of, c = long_graph(300)
     seen = []

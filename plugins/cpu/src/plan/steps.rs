@@ -22,6 +22,7 @@ use crate::plan::steps::extent::Extent;
 use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::{index_tensors, pointers};
 use crate::reference;
+use crate::threading::stop::Stop;
 use crate::threading::{partition, subnormals};
 use crate::workspace::{Place, place_in_steps};
 
@@ -108,6 +109,8 @@ pub enum ExecuteError {
     Invalid(String),
     /// Out of memory: bytes in place of a workspace, or for copies of operands.
     NoMemory(usize),
+    /// The program stopped it before this node.
+    Stopped(usize),
 }
 
 impl std::fmt::Display for ExecuteError {
@@ -117,6 +120,7 @@ impl std::fmt::Display for ExecuteError {
             Self::NoMemory(size) => {
                 write!(f, "there is no memory for {size} bytes in place of a workspace or an operand")
             }
+            Self::Stopped(node) => write!(f, "the program stopped the execution before node {node}"),
         }
     }
 }
@@ -128,6 +132,7 @@ impl From<ExecuteError> for PluginError {
         match error {
             ExecuteError::Invalid(text) => Self::invalid_value(text),
             ExecuteError::NoMemory(_) => Self::alloc_failed(error.to_string()),
+            ExecuteError::Stopped(_) => Self::internal(error.to_string()),
         }
     }
 }
@@ -309,11 +314,12 @@ impl Plan {
         };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
-        let run = || unsafe { self.run(buffers, aligned) };
+        let stop = Stop::of_thread();
+        let run = || unsafe { self.run(buffers, aligned, stop) };
         partition::enter(self.threads, || if self.flushes { subnormals::flushed(run) } else { run() })
     }
 
-    /// Runs the steps, on the thread that leads the others.
+    /// Runs the steps, on the thread that leads the others, until the program stops it.
     ///
     /// # Safety
     /// As for [`Plan::execute`], with an aligned workspace.
@@ -321,11 +327,15 @@ impl Plan {
         &self,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         aligned: *mut u8,
+        stop: Stop<'_>,
     ) -> Result<(), ExecuteError> {
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
         let mut told = trace::Execution::begin(|| self.names());
         for step in &self.steps {
+            if stop.is_asked_for() {
+                return Err(ExecuteError::Stopped(step.node));
+            }
             for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
                 *pointer = match *slot {
                     Slot::Bound { uid, place } => find(buffers, uid, place)?,

@@ -1,5 +1,5 @@
 //! Threads: the engine's pool ([`pool`]), the process's OpenMP runtime (`openmp`) or a pool lent by the
-//! program (`lent`), which may run its own loops on all of them (`run_parallel`); the partition of work ([`partition`]), and processor affinity ([`affinity`]). Nothing
+//! program (`lent`), which may run its own loops on all of them (`run_parallel`) and stop executions (`stop`); the partition of work ([`partition`]), and processor affinity ([`affinity`]). Nothing
 //! here knows of tensors.
 
 #![expect(
@@ -15,6 +15,7 @@ pub mod pool;
 pub mod queue;
 pub(crate) mod region;
 pub(crate) mod run_parallel;
+pub(crate) mod stop;
 pub(crate) mod subnormals;
 pub(crate) mod sync;
 pub mod team;

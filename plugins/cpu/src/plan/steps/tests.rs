@@ -1,9 +1,13 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
 
 use super::*;
+use crate::kernel::Facts;
 use crate::plan::planner::Planner;
 use crate::prepare::prepare;
+use crate::threading::stop::hipdnnCpuPluginStopOn_ext;
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Node {
     Node {
@@ -413,4 +417,38 @@ fn indices_may_directly_follow_the_sequences_of_a_ragged_output() {
             }
         }
     }
+}
+
+/// A kernel that computes nothing, and stops the execution that it is in.
+struct Stopping(std::sync::Arc<AtomicU32>);
+
+impl Kernel for Stopping {
+    unsafe fn run(&self, _: &[*mut u8], _: *mut u8) {
+        // More than one run would be seen.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::reference()
+    }
+}
+
+#[test]
+fn an_execution_stops_before_its_next_step() {
+    let word = std::sync::Arc::new(AtomicU32::new(0));
+    let graph = chain();
+    let plan = Plan::new(&prepare(&graph).unwrap(), |_| Ok(Box::new(Stopping(word.clone())))).unwrap();
+    let mut values = vec![vec![0.0; 100]; 2];
+    let buffers: Vec<_> =
+        plan.bound().iter().zip(&mut values).map(|(uid, values)| buffer(*uid, values)).collect();
+    // SAFETY: the tensors are as long as the graph says, and the word outlives its use.
+    let results = unsafe {
+        hipdnnCpuPluginStopOn_ext(&raw const *word);
+        let stopped = [(); 2].map(|()| plan.execute(&buffers, std::ptr::null_mut()));
+        hipdnnCpuPluginStopOn_ext(std::ptr::null());
+        (stopped, plan.execute(&buffers, std::ptr::null_mut()))
+    };
+    let [first, second] = [1, 0].map(|node| Err(ExecuteError::Stopped(node)));
+    assert_eq!(results, ([first, second], Ok(())));
+    assert_eq!(word.load(Ordering::Relaxed) as usize, 1 + graph.nodes.len());
 }
