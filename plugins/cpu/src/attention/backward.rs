@@ -22,6 +22,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
 use crate::problem::attention::shape::{Sequences, Shape};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::Pointers;
@@ -116,7 +117,7 @@ impl<T: Functions> Backward<T> {
             dk: rows("dk", &gradients.dk)?,
             dv: rows("dv", &gradients.dv)?,
             panels: shape.queries.div_ceil(kernel.lanes).div_ceil(vectors),
-            widths: [shape.depth, shape.value_depth].map(|depth| depth.next_multiple_of(kernel.lanes)),
+            widths: [shape.depth, shape.value_depth].each(|depth| depth.next_multiple_of(kernel.lanes)),
             workers: threads.workers(work, shape.batch * shape.key_heads),
             isa,
             kernel,
@@ -150,7 +151,7 @@ impl<T: Functions> Backward<T> {
             columns * width,
             keys * (width + value_width),
         ];
-        (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
+        (sizes.each(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
     }
 
     pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
@@ -236,7 +237,7 @@ impl<T: Functions> Backward<T> {
             unsafe { self.stats.copy(with, at, count, stats.as_mut_ptr(), 1) };
             for (row, delta) in deltas.iter_mut().take(count).enumerate() {
                 let [a, b] =
-                    [areas.d_o, areas.o].map(|rows| rows.wrapping_add(row * value_width).cast_const());
+                    [areas.d_o, areas.o].each(|rows| rows.wrapping_add(row * value_width).cast_const());
                 // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
                 *delta = unsafe { self.isa.run(Dot { a, b, len: value_width }) };
             }

@@ -8,6 +8,7 @@ use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::options::{Dropout as Options, Scale};
 use crate::problem::attention::shape::{Integers, Shape};
+use crate::simd::array::Each;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::tensor::view::Pointers;
 
@@ -70,7 +71,7 @@ impl<T: Functions> Dropout<T> {
                 // SAFETY: the tensors are those of the operation, as this function requires; the block has room for its rows.
                 unsafe {
                     let pointers = Pointers::new(tensors);
-                    let [seed, offset] = [seed, offset].map(|integer| pointers.integer(integer, [0, 0]));
+                    let [seed, offset] = [seed, offset].each(|integer| pointers.integer(integer, [0, 0]));
                     isa.run(RandomFactors {
                         to: *added,
                         row_stride,

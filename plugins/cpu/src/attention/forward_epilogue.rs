@@ -3,6 +3,7 @@
 use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
 use crate::attention::shared::sequences::Sequence;
 use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
+use crate::simd::array::Each;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::threading::partition::part;
@@ -76,7 +77,7 @@ impl<T: Weight> Forward<T> {
         // SAFETY: a panel has three statistics for each of its queries, each in memory of its own.
         let [max, sum, factor] = unsafe {
             [statistics.max, statistics.sum, statistics.factor]
-                .map(|values| std::slice::from_raw_parts_mut(values, count))
+                .each(|values| std::slice::from_raw_parts_mut(values, count))
         };
         // SAFETY: the tensors are those of the operation, as this function requires.
         let (of_sums, of_probabilities) = unsafe {

@@ -6,6 +6,7 @@ use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::Shape;
 use crate::kernel::{Facts, Kernel};
+use crate::simd::array::Each;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
 use crate::tensor::moments;
@@ -88,7 +89,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
 impl<T: Float> Task<'_, T> {
     fn base(&self, channel: usize) -> [usize; 3] {
-        self.kernel.shape.channel_strides.map(|stride| stride * channel)
+        self.kernel.shape.channel_strides.each(|stride| stride * channel)
     }
 
     /// The sums of a channel that give mean and variance: of deviations from the mean of its first values,
@@ -216,7 +217,7 @@ impl<T: Float> Task<'_, T> {
     ) {
         let shape = &self.kernel.shape;
         let [added, x, y] = &shape.memory;
-        let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
+        let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].each(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
         // SAFETY: this function requires the instructions and tensors; chunks fit in the buffers in use.
         unsafe {
@@ -249,7 +250,7 @@ impl<T: Float> Task<'_, T> {
     ) {
         let ChannelsFirst { shape, parameters, .. } = self.kernel;
         let [dy, x, dx] = &shape.memory;
-        let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].map(|slot| self.tensors[slot]);
+        let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].each(|slot| self.tensors[slot]);
         let [dy_stride, x_stride, dx_stride] = shape.inner_strides;
         let (base, chunk, n) = (self.base(channel), shape.chunk(), shape.elements);
         let [dy_buffer, x_buffer, dx_buffer] = buffers;

@@ -1,6 +1,7 @@
 //! The loops over contiguous values.
 
 use crate::dtype::element::ComputeType;
+use crate::simd::array::Each;
 use crate::simd::row::{read, write};
 use crate::simd::vector::{Lanewise, Vector};
 use crate::tensor::moments::Totals;
@@ -49,7 +50,7 @@ pub(crate) unsafe fn gradient_sums_in_double<T: ComputeType>(
 ) {
     for i in 0..len {
         // SAFETY: the index is below `len`, up to which this function requires all values.
-        let [dy, x] = [dy, x].map(|from| unsafe { from.add(i).read_unaligned() }.to_f64());
+        let [dy, x] = [dy, x].each(|from| unsafe { from.add(i).read_unaligned() }.to_f64());
         sums[0] += dy;
         sums[1] += dy * (x - mean.to_f64());
     }

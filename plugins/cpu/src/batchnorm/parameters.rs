@@ -4,6 +4,7 @@ use crate::dtype::element::ComputeType;
 use crate::kernel::Refusal;
 use crate::problem::batchnorm as problem;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread as Given};
+use crate::simd::array::Each;
 use crate::tensor::view::{Memory, Pointers, Spread};
 
 /// The weight of the new value in the running statistics if no momentum is given.
@@ -146,7 +147,7 @@ impl<R: ComputeType> Parameters<R> {
         match self {
             Self::Inference { mean, spread, epsilon, scale, bias } => {
                 let [mean, spread, scale, bias] =
-                    [mean, spread, scale, bias].map(|parameter| parameter.get(tensors, [channel]));
+                    [mean, spread, scale, bias].each(|parameter| parameter.get(tensors, [channel]));
                 let inverse =
                     epsilon.map_or(spread, |epsilon| inverse(spread.to_f64(), epsilon.get(tensors, 0)));
                 [mean, inverse, scale, bias]
@@ -155,7 +156,7 @@ impl<R: ComputeType> Parameters<R> {
                 let inverse = inverse(variance, training.epsilon.get(tensors, 0));
                 let mean = R::from_f64(mean);
                 let [scale, bias] =
-                    [&training.scale, &training.bias].map(|parameter| parameter.get(tensors, [channel]));
+                    [&training.scale, &training.bias].each(|parameter| parameter.get(tensors, [channel]));
                 for (output, value) in [(&training.mean, mean), (&training.inv_variance, inverse)] {
                     if let Some(output) = output {
                         output.set(tensors, [channel], value);
@@ -210,7 +211,7 @@ impl<R: ComputeType> Running<R> {
     fn update(&self, tensors: Pointers<'_>, channel: usize, mean: R, variance: R) {
         let weight = self.momentum.map_or(R::from_f64(DEFAULT_MOMENTUM), |momentum| momentum.get(tensors, 0));
         let [old_mean, old_variance] =
-            [&self.prev_mean, &self.prev_variance].map(|old| old.get(tensors, [channel]));
+            [&self.prev_mean, &self.prev_variance].each(|old| old.get(tensors, [channel]));
         let kept = R::ONE - weight;
         self.next_mean.set(tensors, [channel], kept * old_mean + weight * mean);
         self.next_variance.set(tensors, [channel], kept * old_variance + weight * variance);

@@ -12,6 +12,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::{Epilogue, NEAR};
 use crate::problem::batchnorm::Inference;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::row::read;
 use crate::simd::stream::{before_aligned, is_worth, settle};
@@ -186,7 +187,7 @@ impl<T: Float> Task<'_, T> {
         elements: Range<usize>,
     ) {
         let Planes { nest, slots, streamed, epilogue, .. } = self.by;
-        let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
+        let [x, y] = slots.each(|slot| self.tensors[slot].cast::<T>());
         let added = epilogue.added.map_or(x, |slot| self.tensors[slot].cast());
         let mut at = elements.start;
         let mut position = nest.position(at / nest.len);

@@ -6,6 +6,7 @@ use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::shape::Shape;
 use crate::kernel::{Facts, Kernel};
 use crate::pointwise::NEAR;
+use crate::simd::array::Each;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
 use crate::tensor::moments::Moments;
@@ -220,7 +221,7 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         self.pass_with(Pass::Gradients, true, tensors, scratch);
                     }
                     self.finish(scratch, |channel, sums| {
-                        let statistics = [0, channels].map(|first| values.add(first + channel).read());
+                        let statistics = [0, channels].each(|first| values.add(first + channel).read());
                         let by = parameters.gradient(tensors, channel, statistics, sums, n);
                         [by.mean, by.factor, by.bias, by.slope]
                     });
@@ -286,11 +287,11 @@ impl<T: Float> Task<'_, T> {
     unsafe fn add<V: Vector<Scalar = T>>(&self, first: usize, len: usize) {
         let shape = &self.by.shape;
         let [dy, x, _] = &shape.memory;
-        let [dy_at, x_at] = [dy.slot, x.slot].map(|slot| self.tensors[slot]);
+        let [dy_at, x_at] = [dy.slot, x.slot].each(|slot| self.tensors[slot]);
         let mut sums = [[T::ZERO; BUFFER]; 2];
         let mut buffers = [[T::ZERO; BUFFER]; 2];
         let [dy_buffer, x_buffer] = &mut buffers;
-        let totals = [0, 1].map(|i| self.areas.totals.wrapping_add(i * shape.channels + first));
+        let totals = [0, 1].each(|i| self.areas.totals.wrapping_add(i * shape.channels + first));
         let means = self.areas.values.wrapping_add(first);
         for total in totals {
             // SAFETY: the areas have two sums for each channel.
@@ -348,7 +349,7 @@ impl<T: Float> Task<'_, T> {
         for i in 0..len {
             // SAFETY: the index is below `len`, up to which this function requires all values and totals.
             unsafe {
-                let [x, dy] = [x, dy].map(|from| from.add(i).read_unaligned().to_f64());
+                let [x, dy] = [x, dy].each(|from| from.add(i).read_unaligned().to_f64());
                 let terms = match self.pass {
                     Pass::Sum => [x, 0.0],
                     pass => {
@@ -372,13 +373,13 @@ impl<T: Float> Task<'_, T> {
     unsafe fn compute<V: Vector<Scalar = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
         let shape = &self.by.shape;
         let [dy, x, result] = &shape.memory;
-        let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
+        let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].each(|slot| self.tensors[slot]);
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         let [dy_buffer, x_buffer, result_buffer] = &mut buffers;
         // SAFETY: rows have `channels` elements, the areas four values for each of these.
         unsafe {
             let [mean, factor, bias, slope] =
-                [0, 1, 2, 3].map(|i| self.areas.values.add(i * shape.channels + first).cast_const());
+                [0, 1, 2, 3].each(|i| self.areas.values.add(i * shape.channels + first).cast_const());
             let mut elements = Elements::new(&shape.nest, rows);
             while let Some([at_dy, at_x, at]) = elements.next() {
                 let x = x.values(x_at, at_x + first, 1, len, x_buffer);

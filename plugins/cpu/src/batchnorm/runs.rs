@@ -10,6 +10,7 @@ use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::prefetch::prefetch;
 use crate::kernel::{Facts, Kernel};
 use crate::simd::CACHE_LINE;
+use crate::simd::array::Each;
 use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
@@ -124,7 +125,7 @@ impl<T: Float> Task<'_, T> {
     /// The tensors are those of a run, and have the channel.
     unsafe fn channel(&self, channel: usize) -> Channel<T> {
         let Runs { shape, gate, .. } = self.by;
-        let [dy, x, y] = [0, 1, 2].map(|i| {
+        let [dy, x, y] = [0, 1, 2].each(|i| {
             let offset = shape.channel_strides[i] * channel;
             // SAFETY: the channel is valid, as this function requires.
             unsafe { self.tensors[shape.memory[i].slot].cast::<T>().add(offset) }
@@ -260,7 +261,7 @@ impl<T: Float> Task<'_, T> {
             // SAFETY: the offsets are those of the channel's elements, which this function requires.
             let [dy, gate, x] = unsafe {
                 [at.dy.add(dy_at), at.gate.add(dy_at), at.x.add(x_at)]
-                    .map(|from| from.read_unaligned().to_f64())
+                    .each(|from| from.read_unaligned().to_f64())
             };
             // NaN counts as positive.
             let dy = if GATED && gate <= 0.0 { 0.0 } else { dy };
@@ -360,7 +361,7 @@ impl<T: Float> Task<'_, T> {
             let len = shape.nest.len;
             let (whole, lanes) = (len - len % V::LANES, V::lanes(0, len % V::LANES));
             for run in 0..*runs {
-                let [dy_at, x_at, dx_at] = stride.map(|stride| run * stride);
+                let [dy_at, x_at, dx_at] = stride.each(|stride| run * stride);
                 for i in (0..whole).step_by(V::LANES) {
                     at.dx::<V, GATED>([dy_at + i, x_at + i], None, by).store(at.y.add(dx_at + i));
                 }

@@ -8,6 +8,7 @@ use crate::layout::{Layout, MAX_RANK};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::matmul::Matmul;
+use crate::simd::array::Each;
 
 /// A matrix multiplication that computes a convolution.
 pub(crate) struct AsMatmul {
@@ -112,6 +113,6 @@ fn transposed(matrix: &Operand) -> Option<Operand> {
 
 /// The layout of a matrix with these strides; `None` if no tensor can have it.
 fn layout(data_type: DataType, dims: [usize; 2], strides: [usize; 2]) -> Option<Layout> {
-    let [dims, strides] = [dims, strides].map(|values| values.map(|value| value as i64));
+    let [dims, strides] = [dims, strides].each(|values| values.map(|value| value as i64));
     Layout::of(&Tensor::new(0, data_type, &dims, &strides)).ok()
 }

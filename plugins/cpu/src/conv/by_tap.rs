@@ -16,6 +16,7 @@ use crate::pointwise::chain::{Chain, Input, Value};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
+use crate::simd::array::Each;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
@@ -62,7 +63,7 @@ impl Tap {
     /// The convolution of 1 × 1.
     fn convolution(&self, c: &Convolution) -> Result<Convolution, Refusal> {
         let spatial = c.spatial;
-        let spans = [0, 1, 2].map(|axis| match axis < spatial {
+        let spans = [0, 1, 2].each(|axis| match axis < spatial {
             true => (self.outputs[axis] - 1) * c.stride[axis] + 1,
             false => 1,
         });

@@ -7,6 +7,7 @@
 //! wastes too much (filters nearly as large as the image), each tap gets its own plane with exactly the
 //! output's columns, which is im2col.
 
+use crate::simd::array::Each;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -124,7 +125,7 @@ impl Geometry {
         let mut tap_planes = Vec::with_capacity(windows.taps.len());
         let mut steps = Vec::with_capacity(windows.taps.len());
         // Positions are counted from element 0, or from the first tap if that makes the box narrower.
-        let from = [0, 1, 2].map(|i| {
+        let from = [0, 1, 2].each(|i| {
             let taps = || windows.taps.iter().map(|tap| tap[i]);
             let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
             let wider = high.div_euclid(stride[i]) - low.div_euclid(stride[i]) > (high - low) / stride[i];
@@ -176,7 +177,7 @@ impl Geometry {
         };
         let columns = reach(images, size).next_multiple_of(round);
         let farthest = steps.iter().map(offset).max().unwrap_or(0);
-        let filled = reach(images, [0, 1, 2].map(|i| size[i] + span[i]));
+        let filled = reach(images, [0, 1, 2].each(|i| size[i] + span[i]));
         let plane = (farthest + columns).max(filled);
         let tap_offsets = steps.iter().zip(&tap_planes).map(|(q, p)| p * plane + offset(q)).collect();
         let padded = windows.taps.iter().any(|tap| {
@@ -270,7 +271,7 @@ impl Geometry {
 
     pub(crate) fn counts(&self) -> [usize; 4] {
         let (images, size) = self.block;
-        let boxes = [0, 1, 2].map(|i| self.windows.output[i].div_ceil(size[i]));
+        let boxes = [0, 1, 2].each(|i| self.windows.output[i].div_ceil(size[i]));
         [self.windows.batch.div_ceil(images), boxes[0], boxes[1], boxes[2]]
     }
 
@@ -289,7 +290,7 @@ impl Geometry {
             image,
             images: images.min(self.windows.batch - image),
             origin,
-            size: [0, 1, 2].map(|i| size[i].min(self.windows.output[i] - origin[i])),
+            size: [0, 1, 2].each(|i| size[i].min(self.windows.output[i] - origin[i])),
         }
     }
 
@@ -318,7 +319,7 @@ impl Geometry {
                     column,
                     len: (block.size[2] - at[2]).min(to - column),
                     image: block.image + n,
-                    at: [0, 1, 2].map(|i| block.origin[i] + at[i]),
+                    at: [0, 1, 2].each(|i| block.origin[i] + at[i]),
                 });
             }
             column += row - at[2];
@@ -338,7 +339,7 @@ impl Geometry {
     /// The part of the input that a block reads, for prefetching; `None` if channels overlap.
     pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
         let Windows { input, stride, taps, .. } = &self.windows;
-        let ends = [0, 1, 2].map(|i| {
+        let ends = [0, 1, 2].each(|i| {
             let taps_of_axis = taps.iter().map(|tap| tap[i]);
             let (low, high) = (taps_of_axis.clone().min().unwrap_or(0), taps_of_axis.max().unwrap_or(0));
             let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;

@@ -13,6 +13,7 @@ use crate::pointwise::chain::{Chain, Operation};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::Algorithm;
+use crate::simd::array::Each;
 
 /// The most bytes of transformed filters, of which each kernel has its own.
 const FILTERS: usize = 160 << 20;
@@ -96,7 +97,7 @@ impl View<'_> {
         let [rows, columns] = self.phases.map(|phases| phases.count);
         let batch = if self.has_two() { rows } else { images };
         let depth = if self.dilation[1] > 1 { columns } else { rows };
-        let dims = [batch, channels, depth, size[0], size[1]].map(|dim| dim as i64);
+        let dims = [batch, channels, depth, size[0], size[1]].each(|dim| dim as i64);
         let strides = self.strides(&strides(operand));
         let strides: Vec<i64> = strides[..5].iter().map(|stride| *stride as i64).collect();
         let layout = Layout::of(&Tensor::new(0, operand.data_type, &dims, &strides))?;
@@ -115,8 +116,8 @@ impl View<'_> {
         };
         let filter = c.w.layout.strides();
         let dims =
-            [c.groups * c.out_channels, c.in_channels, 1, c.window[0], c.window[1]].map(|dim| dim as i64);
-        let strides = [filter[0], filter[1], 1, filter[2], filter[3]].map(|stride| stride as i64);
+            [c.groups * c.out_channels, c.in_channels, 1, c.window[0], c.window[1]].each(|dim| dim as i64);
+        let strides = [filter[0], filter[1], 1, filter[2], filter[3]].each(|stride| stride as i64);
         of.w.layout = Layout::of(&Tensor::new(0, c.w.data_type, &dims, &strides))?;
         let depth = of.x.layout.dims()[2];
         of.batch = of.x.layout.dims()[0];

@@ -12,6 +12,7 @@ use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 
 /// A convolution, and how to compute it.
@@ -57,7 +58,7 @@ impl<'a> Problem<'a> {
     /// Which of x, w and y is the result.
     pub(crate) fn are_results(&self) -> [bool; 3] {
         [Direction::BackwardData, Direction::BackwardFilter, Direction::Forward]
-            .map(|direction| direction == self.convolution.direction)
+            .each(|direction| direction == self.convolution.direction)
     }
 
     /// Whether the knob asks for this algorithm.

@@ -9,6 +9,7 @@ use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::convolution::Convolution;
+use crate::simd::array::Each;
 
 /// The most spatial dimensions that the kernels support.
 const SPATIAL: usize = 3;
@@ -59,7 +60,7 @@ impl<'a> Spatial<'a> {
         if positions > MAX_POSITIONS {
             return Err(format!("a padded image has {positions} positions, expected at most 2^31"));
         }
-        let sizes = [c.batch, c.groups, c.in_channels, c.out_channels].map(|n| n as f64);
+        let sizes = [c.batch, c.groups, c.in_channels, c.out_channels].each(|n| n as f64);
         if sizes.into_iter().product::<f64>() > MAX_POSITIONS {
             return Err(format!(
                 "batch {}, groups {} and channels {} and {} multiply to more than 2^31",
@@ -75,7 +76,7 @@ impl<'a> Spatial<'a> {
             for h in 0..window[1] {
                 for w in 0..window[2] {
                     let at = [d, h, w];
-                    let position = [0, 1, 2].map(|i| (at[i] * dilation[i]) as isize - padding[i] as isize);
+                    let position = [0, 1, 2].each(|i| (at[i] * dilation[i]) as isize - padding[i] as isize);
                     let mirror = |i: usize| if c.mirrored { window[i] - 1 - at[i] } else { at[i] };
                     taps.push((position, (0..3).map(|i| mirror(i) * strides[i]).sum()));
                 }
@@ -159,7 +160,7 @@ impl<'a> Spatial<'a> {
     /// that is an integer.
     pub(crate) fn backward_data(&self) -> Result<Operands, Refusal> {
         let c = self.convolution;
-        let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));
+        let remainders = [0, 1, 2].each(|i| self.stride[i].min(self.input[i]));
         let count = remainders.iter().product::<usize>();
         if count > MAX_TAPS {
             return Err(format!(
@@ -178,18 +179,18 @@ impl<'a> Spatial<'a> {
             parts.push(SubProblem {
                 taps: Vec::new(),
                 first: (0..3).map(|i| remainder[i] * output.strides.spatial[i]).sum(),
-                size: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
+                size: [0, 1, 2].each(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
             });
         }
         let stride = self.stride.map(|s| s as isize);
         let mut known = HashMap::new();
         let mut taps = Vec::new();
         for (position, offset) in &self.taps {
-            let remainder = [0, 1, 2].map(|i| position[i].rem_euclid(stride[i]) as usize);
+            let remainder = [0, 1, 2].each(|i| position[i].rem_euclid(stride[i]) as usize);
             if (0..3).any(|i| remainder[i] >= remainders[i]) {
                 continue;
             }
-            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - position[i]) / stride[i]);
+            let tap = [0, 1, 2].each(|i| (remainder[i] as isize - position[i]) / stride[i]);
             let index = *known.entry(tap).or_insert_with(|| {
                 taps.push(tap);
                 taps.len() - 1
@@ -214,7 +215,7 @@ impl<'a> Spatial<'a> {
         Ok(Operands {
             windows: Windows {
                 batch: c.batch,
-                output: [0, 1, 2].map(|i| self.input[i].div_ceil(self.stride[i])),
+                output: [0, 1, 2].each(|i| self.input[i].div_ceil(self.stride[i])),
                 input: self.output,
                 stride: [1; 3],
                 taps,

@@ -6,6 +6,7 @@ use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::planes::TileSums;
 use crate::gemm::prefetch::prefetch_all_to_write;
 use crate::kernel::Refusal;
+use crate::simd::array::Each;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{not_a_float, store_run};
@@ -58,7 +59,7 @@ impl StridedBackwardData {
         mut each: impl FnMut(Area),
     ) {
         geometry.runs(block, from, to, |run| {
-            let [row, column] = [0, 1].map(|i| run.at[i + 1] * self.stride[i]);
+            let [row, column] = [0, 1].each(|i| run.at[i + 1] * self.stride[i]);
             each(Area {
                 column: run.column - from,
                 len: run.len,

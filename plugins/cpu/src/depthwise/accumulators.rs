@@ -5,6 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::shape::Shape;
+use crate::simd::array::Each;
 use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, Vector};
 
@@ -234,7 +235,7 @@ impl<T: Float> Pixels<'_, T> {
         let meets = |j: usize| {
             let (low, high) = (-first(j), width - first(j));
             let column_stride = stride[1] as isize;
-            let [low, high] = [low, high].map(|at| (at.max(0) + column_stride - 1) / column_stride);
+            let [low, high] = [low, high].each(|at| (at.max(0) + column_stride - 1) / column_stride);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
         let mut lines = [None; R];

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::depthwise::accumulators::{Pixels, Rows, TOGETHER};
 use crate::depthwise::shape::Shape;
 use crate::kernel::{Facts, Kernel};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::Image;
@@ -75,7 +76,7 @@ impl<T: Float> BackwardWeights<T> {
     }
 
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
-        self.areas().map(|elements| scratch.area::<T>(elements, self.workers.count()))
+        self.areas().each(|elements| scratch.area::<T>(elements, self.workers.count()))
     }
 
     /// Parts of an image.
@@ -231,7 +232,7 @@ impl<T: Float> Kernel for BackwardWeights<T> {
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let offsets = self.layout(&mut Scratch::default());
-        let sizes = self.areas().map(|elements| Scratch::padded::<T>(elements) * size_of::<T>());
+        let sizes = self.areas().each(|elements| Scratch::padded::<T>(elements) * size_of::<T>());
         let parts = self.shape.batch * self.bands() * self.shape.channels.div_ceil(self.channels);
         let (shared, memory) = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {

@@ -20,6 +20,7 @@ use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::Settings;
 use crate::simd::array;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::tensor::image::two;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -91,7 +92,7 @@ pub(super) fn shape_of(c: &Convolution) -> Result<Shape, Refusal> {
 /// Estimated nanoseconds on one thread, a channel at a time.
 pub(super) fn time(shape: &Shape) -> f64 {
     let planes = (shape.batch * shape.channels) as f64;
-    let [inputs, outputs] = [shape.input, shape.output].map(|[rows, columns]| (rows * columns) as f64);
+    let [inputs, outputs] = [shape.input, shape.output].each(|[rows, columns]| (rows * columns) as f64);
     planes * (inputs * INPUT + outputs * (OUTPUT + TAP * shape.taps() as f64))
 }
 

@@ -10,6 +10,7 @@ use crate::depthwise::shape::Shape;
 use crate::gemm::pack::{Pack, PackSource, pack_of};
 use crate::kernel::Refusal;
 use crate::problem::Operand;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::Image;
@@ -116,7 +117,7 @@ impl<T: Float> ChannelsLast<T> {
         let copied = |image: &Image<T>| if image.run.same && transposition.is_none() { 0.1 } else { 0.2 };
         let each = shape.taps() as f64 * if matches!(form, Form::Any | Form::Seven) { 0.1 } else { 0.04 }
             + copied(&y);
-        let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
+        let [input, output] = [shape.input, shape.output].each(|size| (size[0] * size[1]) as f64);
         let images = (shape.batch * shape.channels) as f64;
         let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));
         let wanted = Parts::wanted(threads, work);

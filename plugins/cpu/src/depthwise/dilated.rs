@@ -3,6 +3,7 @@
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::dtype::element::ComputeType;
+use crate::simd::array::Each;
 use crate::simd::row::inside;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
@@ -155,7 +156,7 @@ impl<T: Float> Band<T> {
     unsafe fn pairs_of<V: Vector<Scalar = T>>(&self) {
         let width = self.shape.input[1];
         // The input of row 0 and column 0.
-        let [top, left] = self.shape.padding.map(|n| (1 - n) / 2);
+        let [top, left] = self.shape.padding.each(|n| (1 - n) / 2);
         let pairs = self.rows.start / 2..self.rows.end.div_ceil(2);
         for column in (0..self.shape.output[1]).step_by(2 * V::LANES) {
             let first = left + (column / 2) as isize;

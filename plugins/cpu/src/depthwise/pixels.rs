@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::depthwise::band::Form;
 use crate::depthwise::epilogue::{COEFFICIENTS, Coefficients, Registers};
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
+use crate::simd::array::Each;
 use crate::simd::vector::{Float, Vector};
 
 /// How many elements of an output row are computed together: they share loads of the input and the filter.
@@ -338,7 +339,7 @@ impl<T: Float> Band<T> {
         channel: usize,
     ) {
         let shape = &self.shape;
-        let [rows, columns] = [ROWS, COLUMNS].map(|axis| self.met(axis, place[axis]));
+        let [rows, columns] = [ROWS, COLUMNS].each(|axis| self.met(axis, place[axis]));
         let step = shape.stride[axis] * self.input_strides[axis];
         // The position in the image of an element of the filter, if it meets the image.
         let position = |axis: usize, tap: usize| {

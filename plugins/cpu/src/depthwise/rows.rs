@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::depthwise::band::{Band, Form, ROWS_OF_FIVE, ROWS_OF_THREE};
 use crate::depthwise::shape::Shape;
+use crate::simd::array::Each;
 use crate::simd::row::{gather, inside, lanes_inside};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
@@ -62,7 +63,7 @@ impl<T: Float> Band<T> {
     /// The band of one channel.
     #[inline(always)]
     pub(crate) fn alone(&self, channel: usize) -> Self {
-        let [input, output, taps] = self.channel_strides.map(|step| step * channel);
+        let [input, output, taps] = self.channel_strides.each(|step| step * channel);
         Self {
             channels: 1,
             input: self.input.wrapping_add(input),

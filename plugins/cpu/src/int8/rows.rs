@@ -6,6 +6,7 @@ use crate::int8::problem::{Axis, WINDOW, Window};
 use crate::int8::transpose::{Matrix, transpose};
 use crate::layout::MAX_RANK;
 use crate::simd::array;
+use crate::simd::array::Each;
 use crate::simd::isa::IsaTask;
 
 /// The sources of the rows of some positions.
@@ -222,7 +223,7 @@ impl Rows<'_> {
         let size = window.size as isize;
         let begin = (-start).clamp(0, size) as usize;
         let end = ((window.input as isize - start).clamp(0, size) as usize).max(begin);
-        let [begin, end, all] = [begin, end, window.size].map(|at| at * self.channels);
+        let [begin, end, all] = [begin, end, window.size].each(|at| at * self.channels);
         // SAFETY: elements from `begin` to `end` lie in x, and `to` has room for all.
         unsafe {
             if begin > 0 {

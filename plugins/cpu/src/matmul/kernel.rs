@@ -11,6 +11,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
 use crate::settings::Settings;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -438,7 +439,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                 let sizes = [self.areas.b, self.areas.sums, self.areas.row];
                 let own =
                     |area: usize| Scratch::of_worker(base.get(3), layout[area + 1], worker, sizes[area]);
-                let areas = [0, 1, 2].map(own);
+                let areas = [0, 1, 2].each(own);
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
                 // worker; no two panels of blocks write the same elements of c.

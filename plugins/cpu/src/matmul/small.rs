@@ -3,6 +3,7 @@
 use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel};
 use crate::matmul::problem::Problem;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::row_converter::is_compute_type;
@@ -57,7 +58,7 @@ impl<T: Float> Kernel for Small<T> {
         self.workers.run(|worker| {
             let Problem { a, b, c, .. } = &self.problem;
             let products = self.workers.share(worker, self.places.len());
-            let [a, b, c] = [a.slot, b.slot, c.slot].map(|slot| shared.all()[slot].cast::<T>());
+            let [a, b, c] = [a.slot, b.slot, c.slot].each(|slot| shared.all()[slot].cast::<T>());
             let places = self.places.get(products).unwrap_or_default();
             let task = Products { problem: &self.problem, places, a, b, c };
             // SAFETY: this function requires the tensors; each worker writes its own matrices.

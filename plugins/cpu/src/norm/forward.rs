@@ -11,6 +11,7 @@ use crate::norm::statistics::{EXACT, statistics};
 use crate::pointwise::NEAR;
 use crate::problem::normalization as problem;
 use crate::problem::normalization::Spread;
+use crate::simd::array::Each;
 use crate::simd::convert::same;
 use crate::simd::isa::Isa;
 use crate::simd::stored::Stored;
@@ -178,7 +179,7 @@ impl<T: Float + Stored> Kernel for Forward<T> {
             ]),
         );
         self.workers.run(|worker| {
-            let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
+            let [scale, bias, buffers] = [0, 1, 2].each(|i| shared.1.get(i).cast::<T>());
             let task = Task {
                 by: self,
                 tensors: shared.0.all(),
@@ -297,7 +298,7 @@ impl<T: Float + Stored> Task<'_, T> {
                     Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
                     _ => y.first(self.tensors, y_at).cast(),
                 };
-                [row.mean, row.inverse] = found[i].map(T::from_f64);
+                [row.mean, row.inverse] = found[i].each(T::from_f64);
                 for (output, at, value) in [(mean, mean_at, row.mean), (inverse, inverse_at, row.inverse)] {
                     if let Some(output) = output {
                         output.set(Pointers::new(self.tensors), at, value);

@@ -1,6 +1,7 @@
 //! The loops over the elements of a row.
 
 use crate::dtype::element::ComputeType;
+use crate::simd::array::Each;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
@@ -127,7 +128,7 @@ pub(crate) unsafe fn gradient_sums_in_double<T: ComputeType>(
     let (mut sum, mut product) = (0.0, 0.0);
     for i in 0..len {
         // SAFETY: the index is below `len`, up to which this function requires all values.
-        let [dy, scale, x] = [dy, scale, x].map(|row| unsafe { row.add(i).read_unaligned() }.to_f64());
+        let [dy, scale, x] = [dy, scale, x].each(|row| unsafe { row.add(i).read_unaligned() }.to_f64());
         sum += dy * scale;
         product += dy * scale * (x - mean.to_f64());
     }

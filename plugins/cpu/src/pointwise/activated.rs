@@ -9,6 +9,7 @@ use crate::pointwise::chain::Chain;
 use crate::pointwise::elements::BlockEpilogue;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
+use crate::simd::array::Each;
 use crate::tensor::loop_nest::{Axes, LoopNest, Position};
 
 /// The tensors: the first and the second summand, and the result.
@@ -50,7 +51,7 @@ impl<T: Functions> Activated<T> {
         let strides = [strides(first), strides(second), output.layout.strides()];
         let axes = Box::new(Axes::new(output.layout.dims(), strides, TENSORS - 1));
         let nest = Box::new(axes.nest());
-        let slots = [first, second].map(|input| input.map(|input| chain.inputs[input].slot));
+        let slots = [first, second].each(|input| input.map(|input| chain.inputs[input].slot));
         Self { form, slots, output: output.slot, axes, nest, general, compute: PhantomData }
     }
 

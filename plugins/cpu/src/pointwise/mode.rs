@@ -12,6 +12,7 @@ use crate::pointwise::line::FunctionTask;
 use crate::pointwise::scalar::{ActivationParameters, Function, function};
 use crate::pointwise::smooth::Smooth;
 use crate::problem::pointwise::Activation;
+use crate::simd::array::Each;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{MAX_LANES, Vector, VectorTask};
 
@@ -69,7 +70,7 @@ unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out
     for i in 0..len {
         // SAFETY: the index is below `len`, up to which this function requires all values.
         unsafe {
-            let values = operands.map(|operand| operand.add(i).read_unaligned());
+            let values = operands.each(|operand| operand.add(i).read_unaligned());
             out.add(i).write_unaligned((mode.function)(values, &mode.parameters));
         }
     }
@@ -96,7 +97,7 @@ unsafe fn by_vectors<T: Functions>(mode: &Mode<T>, [x, y, _]: [*const T; 3], out
     let Some((smooth, parameter)) = mode.smooth else { return };
     for i in 0..len {
         // SAFETY: the index is below `len`, up to which this function requires all values.
-        let operands = unsafe { [x, y].map(|operand| [operand.add(i).read_unaligned(); MAX_LANES]) };
+        let operands = unsafe { [x, y].each(|operand| [operand.add(i).read_unaligned(); MAX_LANES]) };
         let mut results = [T::ZERO; MAX_LANES];
         let from = operands.each_ref().map(|values| (values.as_ptr(), 0));
         let all = All { smooth, parameter, from, to: results.as_mut_ptr(), count: 1 };

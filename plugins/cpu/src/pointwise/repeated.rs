@@ -6,6 +6,7 @@ use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Facts, Kernel};
 use crate::pointwise::chain::{Chain, Operation, Value};
 use crate::problem::Operand;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::LoopNest;
@@ -70,7 +71,7 @@ impl Kernel for Repeated {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
-            let [from, to] = self.slots.map(|slot| shared.all()[slot]);
+            let [from, to] = self.slots.each(|slot| shared.all()[slot]);
             let rows = self.workers.share(worker, self.nest.runs());
             let Self { nest, times, .. } = self;
             // SAFETY: this function requires the tensors; each worker writes its own rows.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::pooling::line::{Line, Plane, edge};
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, PoolPlan, ROWS, Span, Zero, store_indices};
 use crate::pooling::windows::{larger, with_zero};
+use crate::simd::array::Each;
 use crate::simd::row::load_strided;
 use crate::simd::vector::Lanewise::Add;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
@@ -37,7 +38,7 @@ impl<T: Float> ChannelsFirst<T> {
     /// The depths that a part needs, and the rows of each.
     fn needed(&self, rows: &Range<usize>) -> [Range<usize>; 2] {
         let shape = &self.pool.shape;
-        let [first, last] = [rows.start, rows.end - 1].map(|row| shape.place(row));
+        let [first, last] = [rows.start, rows.end - 1].each(|row| shape.place(row));
         let range = |axis: usize, from: usize, to: usize| {
             let (top, bottom) = (shape.span(axis, from), shape.span(axis, to));
             let end = (bottom.first + bottom.len).min(shape.input[axis]);

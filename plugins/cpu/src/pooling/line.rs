@@ -1,13 +1,36 @@
 //! A row of windows: combines rows of x into one, and then the columns of that.
 
+use std::ops::Range;
+
 use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
 use crate::problem::resample::Pooling;
+use crate::simd::array;
+use crate::simd::array::Each;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 use crate::tensor::combine::{Combine, Largest, Sum, fold_row};
 
 /// Rows whose padding exceeds this and four times their own elements are computed window by window.
 const LONGEST: usize = 4096;
+
+/// The most rows and columns of windows that are read from x itself: each column reads all lines.
+const WIDEST: usize = 3;
+
+/// Computes with the number of lines as a constant.
+macro_rules! with_lines {
+    ($lines:expr, $count:ident => $compute:expr) => {
+        match $lines.count() {
+            3 => with_lines!(3, $count, $compute),
+            2 => with_lines!(2, $count, $compute),
+            1 => with_lines!(1, $count, $compute),
+            _ => with_lines!(0, $count, $compute),
+        }
+    };
+    ($number:literal, $count:ident, $compute:expr) => {{
+        const $count: usize = $number;
+        $compute
+    }};
+}
 
 /// A plane of x, addressed from depth 0 and row 0, with the strides of these.
 #[derive(Clone, Copy)]
@@ -31,6 +54,8 @@ pub(crate) struct Line<T> {
     padded: usize,
     /// The value of positions outside x.
     outside: T,
+    /// Columns of y whose windows are inside x, if these are read from x without a combined row.
+    inner: Option<Range<usize>>,
     /// For each column of y, how many columns of its window are inside x, if means only count these.
     counts: Vec<T>,
 }
@@ -38,7 +63,7 @@ pub(crate) struct Line<T> {
 impl<T: Float> Line<T> {
     pub(crate) fn of(shape: &Shape) -> Self {
         let [input, output, window, stride] =
-            [&shape.input, &shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
+            [&shape.input, &shape.output, &shape.window, &shape.stride].each(|of| of[COLUMNS]);
         let span =
             (output - 1).saturating_mul(stride).saturating_add(window).max(shape.padding[COLUMNS] + input);
         let is_long = span > 4 * input + LONGEST || output == 1;
@@ -52,12 +77,16 @@ impl<T: Float> Line<T> {
             counts.extend((0..output).map(count));
             counts.resize(output + MAX_LANES, T::ONE);
         }
-        Self { padded: if is_long { 0 } else { span }, outside, counts }
+        let inner = shape.inner();
+        let is_small = shape.window[DEPTH] == 1 && shape.window[ROWS].max(window) <= WIDEST;
+        let is_near = is_small && stride <= 2 && !inner.is_empty();
+        let inner = (is_near && !is_long).then_some(inner);
+        Self { padded: if is_long { 0 } else { span }, outside, inner, counts }
     }
 
     /// Elements of the combined row: vectors may be read after its end.
     pub(crate) fn len(&self) -> usize {
-        if self.padded == 0 { 0 } else { self.padded + 2 * MAX_LANES }
+        if self.padded == 0 || self.inner.is_some() { 0 } else { self.padded + 2 * MAX_LANES }
     }
 
     /// Initializes the row.
@@ -86,13 +115,73 @@ impl<T: Float> Line<T> {
         row: *mut T,
         to: *mut T,
     ) {
+        let all = 0..shape.output[COLUMNS];
         // SAFETY: the plane has the lines and `to` the columns; if there is a padded row, `row` holds it.
         unsafe {
-            match (self.padded, shape.is_maximum()) {
-                (0, true) => single::<V, Largest>(shape, plane, lines, to),
-                (0, false) => single::<V, Sum>(shape, plane, lines, to),
-                (_, true) => self.row::<V, Largest>(shape, plane, lines, row, to),
-                (_, false) => self.row::<V, Sum>(shape, plane, lines, row, to),
+            match (&self.inner, self.padded, shape.is_maximum()) {
+                (Some(inner), _, true) => {
+                    with_lines!(lines, LINES => self.near::<V, Largest, LINES>(shape, plane, lines, inner, to))
+                }
+                (Some(inner), _, false) => {
+                    with_lines!(lines, LINES => self.near::<V, Sum, LINES>(shape, plane, lines, inner, to))
+                }
+                (None, 0, true) => single::<V, Largest>(shape, plane, lines, all, to),
+                (None, 0, false) => single::<V, Sum>(shape, plane, lines, all, to),
+                (None, _, true) => self.row::<V, Largest>(shape, plane, lines, row, to),
+                (None, _, false) => self.row::<V, Sum>(shape, plane, lines, row, to),
+            }
+        }
+    }
+
+    /// What lines have where rows of the window are outside x.
+    fn start<J: Combine>(&self, lines: &Lines) -> T {
+        let is_cut = [lines.depth, lines.rows].iter().any(|span| span.before || span.after);
+        if is_cut { self.outside } else { J::start() }
+    }
+
+    /// A row of y from `LINES` lines of x itself: narrow windows of stride 1 or 2, those in `inner` a vector at a time.
+    ///
+    /// # Safety
+    /// As [`Line::run`]; there are as many lines.
+    #[inline(always)]
+    unsafe fn near<V: Vector<Scalar = T>, J: Combine, const LINES: usize>(
+        &self,
+        shape: &Shape,
+        plane: Plane<T>,
+        lines: &Lines,
+        inner: &Range<usize>,
+        to: *mut T,
+    ) {
+        let [input, output, window, stride] =
+            [&shape.input, &shape.output, &shape.window, &shape.stride].each(|of| of[COLUMNS]);
+        let start = self.start::<J>(lines);
+        let from: [*const T; LINES] =
+            array::from_fn(|line| plane.line(lines.depth.first, lines.rows.first + line));
+        // SAFETY: the plane has the lines, of which lanes inside of x are read; `to` has the columns.
+        unsafe {
+            single::<V, J>(shape, plane, lines, 0..inner.start, to);
+            single::<V, J>(shape, plane, lines, inner.end..output, to);
+            for column in inner.clone().step_by(V::LANES) {
+                let count = (inner.end - column).min(V::LANES);
+                let first = column * stride - shape.padding[COLUMNS];
+                let mut total = V::splat(J::start());
+                for at in (first..first + window).step_by(stride) {
+                    let near: V = combined::<V, J, LINES>(from, start, (at, input));
+                    if stride == 1 {
+                        total = J::merge_vector(total, near);
+                        continue;
+                    }
+                    let (even, odd) =
+                        near.unzip(combined::<V, J, LINES>(from, start, (at + V::LANES, input)));
+                    total = J::merge_vector(total, even);
+                    if at + 1 < first + window {
+                        total = J::merge_vector(total, odd);
+                    }
+                }
+                if !shape.is_maximum() {
+                    total = total.lanewise(Lanewise::Div, self.divisors(shape, lines, column));
+                }
+                total.store_lanes(to.add(column), V::lanes(0, count));
             }
         }
     }
@@ -110,8 +199,7 @@ impl<T: Float> Line<T> {
         row: *mut T,
         to: *mut T,
     ) {
-        let is_cut = [lines.depth, lines.rows].iter().any(|span| span.before || span.after);
-        let start = if is_cut { self.outside } else { J::start() };
+        let start = self.start::<J>(lines);
         // SAFETY: the columns after the padding are in the row, and the plane has the lines.
         unsafe {
             if shape.stride[COLUMNS] > 2 {
@@ -147,7 +235,7 @@ impl<T: Float> Line<T> {
         row: *mut T,
         to: *mut T,
     ) {
-        let [output, window, stride] = [&shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
+        let [output, window, stride] = [&shape.output, &shape.window, &shape.stride].each(|of| of[COLUMNS]);
         // SAFETY: vectors begin inside the padded row, and two more follow it; `to` has the columns.
         unsafe {
             if stride > 2 {
@@ -182,6 +270,34 @@ impl<T: Float> Line<T> {
             let lines = V::splat(T::from_f64(lines.count().max(1) as f64));
             V::load(self.counts.as_ptr().add(column)).lanewise(Lanewise::Mul, lines)
         }
+    }
+}
+
+/// A vector of columns from `at` on, combined over the lines, which have `len` columns; beyond them lanes are undefined.
+///
+/// # Safety
+/// The processor has the vector's instructions; the lines have the columns.
+#[inline(always)]
+unsafe fn combined<V: Vector, J: Combine, const LINES: usize>(
+    lines: [*const V::Scalar; LINES],
+    start: V::Scalar,
+    (at, len): (usize, usize),
+) -> V {
+    let count = len.saturating_sub(at).min(V::LANES);
+    // SAFETY: the lines have `len` columns, as this function requires.
+    unsafe {
+        let mut total = V::splat(start);
+        if count == V::LANES {
+            for line in &lines {
+                total = J::vector(total, V::load(line.wrapping_add(at)));
+            }
+        } else {
+            let lanes = V::lanes(0, count);
+            for line in &lines {
+                total = J::vector(total, V::load_lanes(line.wrapping_add(at), lanes));
+            }
+        }
+        total
     }
 }
 
@@ -247,7 +363,7 @@ unsafe fn picked<V: Vector>(from: *const V::Scalar, stride: usize, count: usize)
     }
 }
 
-/// A row of y, window by window: each is a sum or maximum of runs.
+/// Some columns of a row of y, window by window: each is a sum or maximum of runs.
 ///
 /// # Safety
 /// As [`Line::run`].
@@ -256,10 +372,11 @@ unsafe fn single<V: Vector, J: Combine>(
     shape: &Shape,
     plane: Plane<V::Scalar>,
     lines: &Lines,
+    columns: Range<usize>,
     to: *mut V::Scalar,
 ) {
-    let [depth, rows, width] = [DEPTH, ROWS, COLUMNS].map(|axis| shape.input[axis]);
-    for column in 0..shape.output[COLUMNS] {
+    let [depth, rows, width] = [DEPTH, ROWS, COLUMNS].each(|axis| shape.input[axis]);
+    for column in columns {
         let span = shape.span(COLUMNS, column);
         // Contiguous rows are one run, and so are contiguous depths.
         let are_rows = span.len == width && plane.row == width;
@@ -313,7 +430,7 @@ pub(crate) unsafe fn edge<T: Float>(
         best.0 = T::ZERO;
     }
     let [depths, rows] =
-        [lines.depth, lines.rows].map(|span| span.first..span.first + if is_empty { 0 } else { span.len });
+        [lines.depth, lines.rows].each(|span| span.first..span.first + if is_empty { 0 } else { span.len });
     for depth in depths {
         for row in rows.clone() {
             for at in columns.first..columns.first + columns.len {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::pooling::shape::{COLUMNS, DEPTH, PoolPlan, ROWS};
 use crate::pooling::windows::{TOGETHER, Vectors};
 use crate::problem::resample::Pooling;
+use crate::simd::array::Each;
 use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
@@ -48,7 +49,7 @@ impl<T: Float> MeanGradient<T> {
             T::ONE / T::from_f64(count as f64)
         };
         let mut factors: [Vec<T>; 3] =
-            [DEPTH, ROWS, COLUMNS].map(|axis| (0..shape.output[axis]).map(|at| factor(axis, at)).collect());
+            [DEPTH, ROWS, COLUMNS].each(|axis| (0..shape.output[axis]).map(|at| factor(axis, at)).collect());
         // Padded, so that vectors can be read.
         factors[COLUMNS].resize(shape.output[COLUMNS] + MAX_LANES, T::ZERO);
         Self { pool, last, factors, parts }
@@ -72,7 +73,7 @@ impl<T: Float> MeanGradient<T> {
     /// Whether columns are summed as vectors.
     fn is_merged(&self) -> bool {
         let shape = &self.pool.shape;
-        let [window, padding] = [&shape.window, &shape.padding].map(|of| of[COLUMNS]);
+        let [window, padding] = [&shape.window, &shape.padding].each(|of| of[COLUMNS]);
         shape.stride[COLUMNS] <= 2 && window <= WIDEST && padding < WIDEST
     }
 
@@ -80,7 +81,7 @@ impl<T: Float> MeanGradient<T> {
     fn first(&self) -> usize {
         let [window, padding, stride] =
             [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
-                .map(|of| of[COLUMNS]);
+                .each(|of| of[COLUMNS]);
         if self.is_merged() { (window - 1).saturating_sub(padding) / stride } else { 0 }
     }
 
@@ -89,7 +90,7 @@ impl<T: Float> MeanGradient<T> {
     fn summed(&self, phase: usize) -> Range<usize> {
         let [window, padding, stride] =
             [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
-                .map(|of| of[COLUMNS]);
+                .each(|of| of[COLUMNS]);
         let end = self.first() + (phase + padding) / stride + 1;
         // Windows that begin before dy are counted in whole strides from there.
         let begin = (self.first() * stride + phase + padding + 1).saturating_sub(window).div_ceil(stride);
@@ -249,7 +250,7 @@ impl<T: Float> MeanGradient<T> {
     /// As [`MeanGradient::merge`].
     #[inline(always)]
     unsafe fn interleave<V: Vector<Scalar = T>>(&self, row: *const T, to: *mut T) {
-        let (columns, summed) = (self.pool.shape.input[COLUMNS], [0, 1].map(|phase| self.summed(phase)));
+        let (columns, summed) = (self.pool.shape.input[COLUMNS], [0, 1].each(|phase| self.summed(phase)));
         for column in (0..columns).step_by(2 * V::LANES) {
             // SAFETY: half of the column is that of the element whose sum it is, and `to` has the lanes.
             unsafe {

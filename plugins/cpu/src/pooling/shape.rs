@@ -3,6 +3,7 @@
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::resample::{Pooling, Resample};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::Image;
@@ -116,7 +117,7 @@ impl<T: Float> PoolPlan<T> {
     pub(crate) fn work(&self) -> f64 {
         let planes = (self.shape.batch * self.shape.channels) as f64;
         let [inputs, outputs] =
-            [self.shape.input, self.shape.output].map(|size| size.iter().product::<usize>() as f64);
+            [self.shape.input, self.shape.output].each(|size| size.iter().product::<usize>() as f64);
         let window = (0..3).map(|i| self.shape.window[i].min(self.shape.input[i]) as f64).product::<f64>();
         planes * (20.0 + inputs * 0.2 + outputs * (0.3 + 0.06 * window)) * size_of::<T>() as f64 / 4.0
     }
@@ -228,7 +229,7 @@ impl Shape {
     /// The columns of y whose windows are inside x.
     pub(crate) fn inner(&self) -> std::ops::Range<usize> {
         let [input, window, stride, padding, output] =
-            [&self.input, &self.window, &self.stride, &self.padding, &self.output].map(|of| of[COLUMNS]);
+            [&self.input, &self.window, &self.stride, &self.padding, &self.output].each(|of| of[COLUMNS]);
         let end = padding + input;
         let high = if end < window { 0 } else { (end - window) / stride + 1 };
         let high = high.min(output);

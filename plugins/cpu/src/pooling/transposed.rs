@@ -6,6 +6,7 @@ use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of
 use crate::kernel::Refusal;
 use crate::pooling::shape::{COLUMNS, PoolPlan, ROWS, store_indices};
 use crate::pooling::windows::{Vectors, Windows};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
@@ -29,7 +30,7 @@ impl<T: Float> Transposed<T> {
     pub(crate) fn applies(pool: &PoolPlan<T>) -> bool {
         let PoolPlan { shape, x, y, index, .. } = pool;
         let lanes = if pool.isa == Isa::Portable { 16 } else { 64 } / size_of::<T>();
-        let [inputs, outputs] = [shape.input, shape.output].map(|size| size.iter().product::<usize>());
+        let [inputs, outputs] = [shape.input, shape.output].each(|size| size.iter().product::<usize>());
         let fits = (inputs + outputs).saturating_mul(MAX_LANES * size_of::<T>()) <= MOST;
         let few = if index.is_some() { 8 } else { 3 };
         let is_short = 4 * shape.output[COLUMNS] <= few * lanes;
@@ -45,7 +46,7 @@ impl<T: Float> Transposed<T> {
         let wanted = Parts::wanted(threads, work).div_ceil(shape.batch);
         let channels = shape.channels.div_ceil(wanted).next_multiple_of(MAX_LANES).min(shape.channels);
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, [shape.channels, 1], [channels, 1]);
-        let planes = [shape.input, shape.output].map(|size| size.iter().product());
+        let planes = [shape.input, shape.output].each(|size| size.iter().product());
         let (pack, store) = (pack_of("x", types[0])?, store_of("y", types[1])?);
         Ok(Self { pool, planes, pack, store, parts })
     }
@@ -61,14 +62,14 @@ impl<T: Float> PartKernel<T, 2> for Transposed<T> {
 
     /// The transposed planes of x and y.
     fn areas(&self) -> [usize; 2] {
-        self.planes.map(|plane| plane * MAX_LANES)
+        self.planes.each(|plane| plane * MAX_LANES)
     }
 
     #[inline(always)]
     unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
         let shape = &self.pool.shape;
         let [from, to] = part.areas;
-        let [rows, columns] = [ROWS, COLUMNS].map(|axis| shape.input[axis]);
+        let [rows, columns] = [ROWS, COLUMNS].each(|axis| shape.input[axis]);
         let strides = [rows * columns * V::LANES, columns * V::LANES, V::LANES];
         let windows = Windows { from: from.cast_const(), strides, indexed: self.pool.index.is_some() };
         for channel in part.channels.clone().step_by(V::LANES) {

@@ -6,9 +6,9 @@
 
 use std::mem::MaybeUninit;
 
-/// `f` of each index. `f` has one call site: closures with several are not always inlined.
+/// `f` of each index. `f` has one call site: closures with several are not always inlined. If it panics, earlier results leak.
 #[inline(always)]
-pub(crate) fn from_fn<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
+pub(crate) fn from_fn<T, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
     let mut all = MaybeUninit::<[T; N]>::uninit();
     let first = all.as_mut_ptr().cast::<T>();
     let mut i = 0;
@@ -23,8 +23,21 @@ pub(crate) fn from_fn<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N]
 
 /// `f` of each element.
 #[inline(always)]
-pub(crate) fn map<A: Copy, B: Copy, const N: usize>(values: [A; N], f: impl Fn(A) -> B) -> [B; N] {
+pub(crate) fn map<A: Copy, B, const N: usize>(values: [A; N], mut f: impl FnMut(A) -> B) -> [B; N] {
     from_fn(|i| f(values[i]))
+}
+
+/// [`map`] as a method, for arrays of sizes and pointers that kernels make at each line or tile.
+pub(crate) trait Each<A, const N: usize> {
+    /// `f` of each element.
+    fn each<B>(self, f: impl FnMut(A) -> B) -> [B; N];
+}
+
+impl<A: Copy, const N: usize> Each<A, N> for [A; N] {
+    #[inline(always)]
+    fn each<B>(self, f: impl FnMut(A) -> B) -> [B; N] {
+        map(self, f)
+    }
 }
 
 /// `f` of the elements at each index of two arrays.
@@ -45,6 +58,7 @@ mod tests {
     fn elements_keep_their_order() {
         assert_eq!(from_fn::<_, 4>(|i| i * i), [0, 1, 4, 9]);
         assert_eq!(map([1, 2, 3], |a| -a), [-1, -2, -3]);
+        assert_eq!([1, 2, 3].each(|a| -a), [-1, -2, -3]);
         assert_eq!(zip([1, 2], [10, 20], |a, b| a + b), [11, 22]);
     }
 }

@@ -1,6 +1,7 @@
 //! Loop nests over several tensors of one shape, with as few loops as their strides allow.
 
 use crate::layout::MAX_RANK;
+use crate::simd::array::Each;
 
 /// The dimensions of a shape that several tensors share, sorted by the strides of one of them.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ impl<const N: usize> Axes<N> {
         order[..dims.len()].sort_by_key(|axis| std::cmp::Reverse(strides[by][*axis]));
         let mut axes = [(0, 1, [0; N]); MAX_RANK];
         for (to, &axis) in axes.iter_mut().zip(&order[..dims.len()]) {
-            *to = (axis, dims[axis], strides.map(|strides| strides[axis]));
+            *to = (axis, dims[axis], strides.each(|strides| strides[axis]));
         }
         Self { rank: dims.len(), axes }
     }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::kernel::{Facts, Kernel};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -85,7 +86,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> InParts<T, K, N> {
     /// Offsets in bytes of a worker's areas, and their size.
     fn layout(&self) -> ([usize; N], usize) {
         let mut scratch = Scratch::default();
-        (self.0.areas().map(|elements| scratch.area::<T>(elements, 1)), scratch.size())
+        (self.0.areas().each(|elements| scratch.area::<T>(elements, 1)), scratch.size())
     }
 }
 
@@ -120,7 +121,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts
             let (image, group) = (rest / groups, rest % groups);
             let part = Part {
                 tensors: tensors.all(),
-                areas: offsets.map(|offset| memory.get(0).wrapping_add(worker * size + offset).cast()),
+                areas: offsets.each(|offset| memory.get(0).wrapping_add(worker * size + offset).cast()),
                 image,
                 channels: group * channels..whole[0].min((group + 1) * channels),
                 rows: band * rows..whole[1].min((band + 1) * rows),

@@ -3,6 +3,7 @@
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape, Start};
 
 use crate::kernel::Refusal;
+use crate::simd::array::Each;
 use crate::tensor::view::{Memory, Pointers, View, sum};
 
 /// One sequence of a batch at execution.
@@ -149,7 +150,7 @@ impl Placement {
             }
             Start::Ragged { offsets, multiplier } => {
                 for index in 0..batch {
-                    let [begin, end] = [index, index + 1].map(|index| tensors.integer(offsets, [index, 0]));
+                    let [begin, end] = [index, index + 1].each(|index| tensors.integer(offsets, [index, 0]));
                     let in_elements = |offset: i64| i128::from(offset) * *multiplier as i128;
                     let reach = match length(index) {
                         0 => 0,

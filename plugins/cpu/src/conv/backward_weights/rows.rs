@@ -10,6 +10,7 @@ use crate::conv::geometry::{Block, Geometry, Strides, Windows};
 use crate::conv::operands::{Fill, OperandView, Weights, fill};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::{Algorithm, Settings};
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
@@ -271,7 +272,7 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
     // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         while at + sums.len() <= len {
-            let [a, b] = [a, b].map(|values| values.add(at).cast::<[T; 8]>().read_unaligned());
+            let [a, b] = [a, b].each(|values| values.add(at).cast::<[T; 8]>().read_unaligned());
             for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
                 *sum = *sum + a * b;
             }

@@ -18,6 +18,7 @@ use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -142,7 +143,7 @@ impl<T: Accumulator> Direct<T> {
         let strides = operands.input.strides;
         let (taps, channel_stride, stride) = if in_place {
             let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
-            let [d, h, w] = [0, 1, 2].map(|i| strides.spatial[i] * windows.stride[i]);
+            let [d, h, w] = [0, 1, 2].each(|i| strides.spatial[i] * windows.stride[i]);
             (windows.taps.iter().map(at).collect(), strides.channel, [d, h, w, strides.batch])
         } else {
             (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
@@ -429,7 +430,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 let sums = Scratch::of_worker(base.get(1), sums, worker, self.sums);
                 let from = self.operands.input_of(shared.all(), group, self.scheme.input_size);
                 let columns = if self.in_place {
-                    let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
+                    let origin = [0, 1, 2].each(|i| block.origin[i] * windows.stride[i]);
                     from.cast::<T>().wrapping_add(input.strides.offset(block.image, origin)).cast_const()
                 } else {
                     if carried.filled != Some((group, block_number)) {

@@ -6,6 +6,7 @@ use crate::conv::direct::problem::{Direct, Scheme, Write};
 use crate::conv::geometry::{Block, Strides};
 use crate::gemm::accumulator::Accumulator;
 use crate::simd::array;
+use crate::simd::array::Each;
 use crate::simd::convert;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Vector, VectorTask};
@@ -116,7 +117,7 @@ impl<T: Accumulator> VectorTask<f32> for Panel<'_, T> {
                 for h in 0..lines {
                     let at = [origin[0] + d, origin[1] + h, origin[2]];
                     let [from, to] =
-                        [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
+                        [self.pixels.start, self.pixels.end].each(|end| end.saturating_sub(pixel).min(len));
                     let line = Line { pixel, range: (from, to), image: image + n, at };
                     if epilogue.output.strides.channel == 1 {
                         self.by_outputs(&line, &epilogue);

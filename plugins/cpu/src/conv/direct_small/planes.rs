@@ -3,6 +3,7 @@
 use crate::conv::geometry::{Block, Strides, Windows};
 use crate::conv::operands::OperandView;
 use crate::kernel::Refusal;
+use crate::simd::array::Each;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
@@ -82,14 +83,14 @@ impl<T: Float> Planes<T> {
         let outputs = (0..images).flat_map(|image| (0..of_image).map(move |index| (image, index)));
         let offsets = outputs.map(|(image, index)| {
             let at = [index / length / height, index / length % height, index % length];
-            self.strides.offset(image, [0, 1, 2].map(|i| at[i] * stride[i]))
+            self.strides.offset(image, [0, 1, 2].each(|i| at[i] * stride[i]))
         });
         offsets.collect()
     }
 
     /// Offset of a channel's element for a tap, relative to an output.
     pub(crate) fn term(&self, channel: usize, tap: [isize; 3]) -> usize {
-        let at = [0, 1, 2].map(|i| (tap[i] - self.low[i]) as usize);
+        let at = [0, 1, 2].each(|i| (tap[i] - self.low[i]) as usize);
         channel * self.strides.channel + self.strides.offset(0, at)
     }
 
@@ -107,7 +108,7 @@ impl<T: Float> Planes<T> {
         to: *mut T,
     ) -> *const T {
         let strides = &self.view.strides;
-        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.stride[i]) as isize);
+        let low = [0, 1, 2].each(|i| self.low[i] + (block.origin[i] * self.stride[i]) as isize);
         if !self.copied {
             let first = (0..3).map(|i| low[i] * strides.spatial[i] as isize).sum::<isize>();
             return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
@@ -138,7 +139,7 @@ impl<T: Float> Planes<T> {
             for d in depth.clone() {
                 for h in height.clone() {
                     let position = [d, h, width.start];
-                    let at = [0, 1, 2].map(|i| (position[i] as isize - low[i]) as usize);
+                    let at = [0, 1, 2].each(|i| (position[i] as isize - low[i]) as usize);
                     let source = strides.offset(block.image + n, position);
                     let target = self.strides.offset(n, at);
                     for i in 0..runs {

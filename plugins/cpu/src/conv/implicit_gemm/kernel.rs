@@ -18,6 +18,7 @@ use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
@@ -265,7 +266,7 @@ impl<T: Float> ImplicitGemm<T> {
         // With a stride, some GEMMs have one output less along a dimension.
         let size = planned.part.size;
         let block = Block {
-            size: [0, 1, 2].map(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
+            size: [0, 1, 2].each(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
             ..share.block
         };
         if block.size.contains(&0) {

@@ -6,6 +6,7 @@ use crate::conv::winograd::kernel::square;
 use crate::conv::winograd::transform::Tile;
 use crate::gemm::context::Context;
 use crate::settings::Settings;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 
 /// With fewer input or output channels the transforms take too long, whatever the estimate says.
@@ -104,7 +105,7 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, settings: Settings) -> Opti
     let time = other(windows.batch) * operands.groups as f64 * Cost::of::<f32>(isa).fused;
     let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
     let costs = |images: usize| {
-        [2, 4].map(|outputs| {
+        [2, 4].each(|outputs| {
             cost(operands, (images, outputs), isa, constant_weights, workers).unwrap_or(f64::INFINITY)
         })
     };

@@ -6,6 +6,7 @@ use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
 use crate::gemm::tile::{Order, Tile};
+use crate::simd::array::Each;
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::store_run;
@@ -58,8 +59,8 @@ impl<T: Float> Winograd<T> {
     fn outputs(&self, tiles: &Block) -> Block {
         let whole = self.operands.windows.output;
         let side = [1, self.tile.outputs, self.tile.outputs];
-        let origin = [0, 1, 2].map(|i| tiles.origin[i] * side[i]);
-        let size = [0, 1, 2].map(|i| (tiles.size[i] * side[i]).min(whole[i] - origin[i]));
+        let origin = [0, 1, 2].each(|i| tiles.origin[i] * side[i]);
+        let size = [0, 1, 2].each(|i| (tiles.size[i] * side[i]).min(whole[i] - origin[i]));
         Block { origin, size, ..*tiles }
     }
 

@@ -24,6 +24,7 @@ use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
+use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::simd::stored::with_stored;
 use crate::simd::vector::Float;
@@ -69,11 +70,11 @@ pub(crate) fn square(operands: &Operands) -> Option<Square> {
     {
         return None;
     }
-    let first = [0, 1, 2].map(|i| windows.taps.iter().map(|tap| tap[i]).min().unwrap_or(0));
+    let first = [0, 1, 2].each(|i| windows.taps.iter().map(|tap| tap[i]).min().unwrap_or(0));
     let mut window = [None; 9];
     for (tap, offset) in &part.taps {
         let at = windows.taps.get(*tap)?;
-        let [depth, row, column] = [0, 1, 2].map(|i| (at[i] - first[i]) as usize);
+        let [depth, row, column] = [0, 1, 2].each(|i| (at[i] - first[i]) as usize);
         if depth > 0 || row > 2 || column > 2 {
             return None;
         }
@@ -249,7 +250,7 @@ impl<T: Float> Winograd<T> {
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let workers = self.workers.count();
         let weights = self.operands.groups * self.tile.positions() * self.panels * self.panel();
-        (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
+        (scratch.area::<T>(weights, 1), self.sizes().each(|size| scratch.area::<T>(size, workers)))
     }
 
     /// Calls `each` with the rows of a block's tiles in `from..to`, counted consecutively, and the position
