@@ -9,6 +9,7 @@ import hipdnn_frontend as hipdnn
 import numpy as np
 import pytest
 from builders import ALL, good, plan, run, values
+from hipdnn_frontend import DataType, Tensor
 
 TYPES = {
     "pointwise": "PointwiseAttributes", "matmul": "MatmulAttributes", "conv_fprop": "ConvolutionFwdAttributes",
@@ -181,6 +182,22 @@ def test_every_pointwise_mode_is_planned(mode: hipdnn.PointwiseMode) -> None:
         attributes.set_axis(1)
     graph.pointwise(*tensors, attributes).set_output(True)
     plan(graph)
+
+
+@pytest.mark.parametrize("name", ["conv_dgrad", "conv_wgrad"])
+def test_gradients_of_integers_are_refused_with_the_reason(name: str) -> None:
+    graph = hipdnn.Graph().set_io_data_type(DataType.INT8).set_intermediate_data_type(DataType.INT32)
+    graph.set_compute_data_type(DataType.INT32)
+    dy, x, w = (Tensor.create(dims, DataType.INT8) for dims in ([1, 4, 8, 8], [1, 2, 8, 8], [4, 2, 3, 3]))
+    kind = hipdnn.ConvDgradAttributes if name == "conv_dgrad" else hipdnn.ConvWgradAttributes
+    attributes = kind().set_pre_padding([1, 1]).set_post_padding([1, 1]).set_stride([1, 1]).set_dilation([1, 1])
+    of, like = (w, x) if name == "conv_dgrad" else (x, w)
+    made = getattr(graph, name)(dy, of, attributes).set_dim(like.get_dim()).set_output(True)
+    made.set_data_type(DataType.INT32)
+    good(graph.validate())
+    good(graph.build_operation_graph(hipdnn.create_handle()))
+    refused = graph.create_execution_plans()
+    assert "compute type is int32, expected float, double, half or bfloat16" in refused.get_message()
 
 
 def test_nodes_may_be_added_before_those_that_they_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import hipdnn_frontend as hipdnn
@@ -138,16 +139,56 @@ def test_attention_of_a_packed_product(masked: bool) -> None:
     close(o, weights / weights.sum(-1, keepdims=True) @ wide(v))
 
 
-def test_a_convolution_with_channels_last() -> None:
-    calls = Calls()
-    x, w = (some(2, 5, 5, 3).transpose(0, 3, 1, 2), some(4, 3, 3, 3).transpose(0, 3, 1, 2))
-    y = np.empty((2, 5, 5, 4), BF16).transpose(0, 3, 1, 2)
-    attributes = hipdnn.ConvFpropAttributes()
-    for set in (attributes.set_stride, attributes.set_dilation, attributes.set_padding):
-        set([1, 1])
+@pytest.mark.parametrize(("groups", "after"), [(1, 1), (2, 1), (1, 2)])
+def test_a_convolution_with_channels_last(groups: int, after: int) -> None:
+    """The channels of the filters tell the groups. An even window's padding to the same size is larger behind."""
+    calls, (c, k, window) = Calls(), (4, 6, after + 2)
+    x = some(2, 5, 5, c).transpose(0, 3, 1, 2)
+    w = some(k, window, window, c // groups).transpose(0, 3, 1, 2)
+    y = np.empty((2, 5, 5, k), BF16).transpose(0, 3, 1, 2)
+    attributes = hipdnn.ConvFpropAttributes().set_stride([1, 1]).set_dilation([1, 1])
+    if after == 1:
+        attributes.set_padding([1, 1])
+    else:
+        attributes.set_pre_padding([1, 1]).set_post_padding([after, after])
     calls.result(calls.graph.conv_fprop(calls.tensor("x", x, 1), calls.tensor("w", w, 2), attributes), y, 3, True)
     calls.run()
-    windows = np.lib.stride_tricks.sliding_window_view(
-        np.pad(wide(x), [(0, 0), (0, 0), (1, 1), (1, 1)]), (3, 3), (2, 3)
-    )
-    close(y, np.einsum("nchwrs,kcrs->nkhw", windows, wide(w)))
+    padded = np.pad(wide(x), [(0, 0), (0, 0), (1, after), (1, after)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (2, 3))
+    windows = windows.reshape(2, groups, c // groups, 5, 5, window, window)
+    filters = wide(w).reshape(groups, k // groups, c // groups, window, window)
+    close(y, np.einsum("ngchwrs,gkcrs->ngkhw", windows, filters).reshape(2, k, 5, 5))
+
+
+def test_a_linear_layer_of_rank_3() -> None:
+    """The bias has one extent of its own; the batch of the weight is 1."""
+    calls, (b, m, n, k) = Calls(), (2, 3, 8, 16)
+    x, w, bias, y = some(b, m, k), some(n, k), some(n), np.empty((b, m, n), BF16)
+    right = calls.tensor("B", w, 2, (1, k, n), (n * k, 1, k))
+    product = calls.graph.matmul(calls.tensor("A", x, 1), right, hipdnn.MatmulAttributes())
+    product.set_dim([b, m, n]).set_stride([m * n, n, 1]).set_data_type(DataType.BFLOAT16).set_uid(4).set_output(False)
+    row = calls.tensor("bias", bias, 5, (1, 1, n), (n, n, 1))
+    add = hipdnn.PointwiseAttributes().set_mode(hipdnn.PointwiseMode.ADD)
+    calls.result(calls.graph.pointwise(product, row, add), y, 3, True)
+    calls.run()
+    close(y, wide(x) @ wide(w).T + wide(bias))
+
+
+def test_a_layer_norm_of_two_axes() -> None:
+    calls, shape = Calls(), (2, 3, 4, 8)
+    x, w, bias, y = some(*shape), some(1, 1, 4, 8), some(1, 1, 4, 8), np.empty(shape, BF16)
+    attributes = hipdnn.LayernormAttributes().set_forward_phase(hipdnn.NormFwdPhase.INFERENCE)
+    attributes.set_epsilon(calls.number("eps", 1e-5, 4))
+    tensors = [calls.tensor(name, of, uid) for name, of, uid in (("x", x, 1), ("weight", w, 2), ("bias", bias, 3))]
+    calls.result(calls.graph.layernorm(*tensors, attributes)[0], y, 5, True)
+    calls.run()
+    of = wide(x) - wide(x).mean((2, 3), keepdims=True)
+    close(y, of / np.sqrt((of**2).mean((2, 3), keepdims=True) + 1e-5) * wide(w) + wide(bias))
+
+
+def test_an_exact_gelu() -> None:
+    calls, x, y = Calls(), some(100), np.empty(100, BF16)
+    attributes = hipdnn.PointwiseAttributes().set_mode(hipdnn.PointwiseMode.GELU_FWD)
+    calls.result(calls.graph.pointwise(calls.tensor("A", x, 1), attributes), y, 2, True)
+    calls.run()
+    close(y, wide(x) * 0.5 * (1 + np.vectorize(math.erf)(wide(x) / math.sqrt(2))))
