@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, KnobSetting, Layout};
@@ -84,6 +85,8 @@ fn ask_policies(
     callers: Option<&[i64]>,
     metric: Option<Metric>,
 ) -> Result<Choice> {
+    // Once for all policies, which may read files.
+    let _off = cancel::disable();
     let _phase = trace::phase("ask policies for the order", String::new);
     let mut candidates = SmallVec::<[i64; 4]>::new();
     let mut kinds = SmallVec::<[(i64, EngineKind); 4]>::new();

@@ -102,6 +102,15 @@ int main(int count, char** words)
         return child(strcmp(words[1], "eager") == 0);
     }
     setenv("HIPDNN_LOG_FILE", "log.txt", 1);
+    /* With several engines policies are asked, which read files. */
+    setenv("HIPDNN_ALL_ENGINES", "1", 1);
+    FILE* rules = fopen("rules.json", "w");
+    REQUIRE(rules != NULL);
+    fputs("{\"engine_overrides\": []}", rules);
+    REQUIRE(fclose(rules) == 0);
+    start("HIPDNN_HEUR_CONFIG_PATH", "rules.json", NULL, false);
+    start("HIPDNN_RECORD_GRAPHS", "recorded", NULL, false);
+    start("HIPDNN_PLAN_CACHE_BYTES", "0", NULL, false);
     start("HIPDNN_TRACE_RANGES", "1", NULL, false);
     start("HIPDNN_TRACE_RANGES", "1", NULL, true);
     start("HIPDNN_VERBOSE", "1", NULL, false);

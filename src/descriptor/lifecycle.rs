@@ -242,13 +242,9 @@ impl<D: Draft> Exclusive<'_, D> {
 
     #[inline]
     fn freeze(mut self) -> Result<()> {
-        let _off = if D::ASKS_PLUGINS {
+        if D::ASKS_PLUGINS {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
-            // Plugins, and the handling of their answers, may read and write files.
-            Some(cancel::disable())
-        } else {
-            None
-        };
+        }
         // Only finalizing that asks plugins takes long enough for a phase of its own.
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };

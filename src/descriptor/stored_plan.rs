@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::shared_file;
 use hipdnn_plugin_sdk::wire::{self, Container};
@@ -48,6 +49,8 @@ fn path(config: &FrozenConfig) -> Option<PathBuf> {
 #[cold]
 pub fn load(config: &FrozenConfig) -> Option<Made> {
     let path = path(config)?;
+    // Closing a file is a cancellation point, too.
+    let _off = cancel::disable();
     let bytes = file::open(&path, OpenOptions::new().read(true)).and_then(|mut file| file::read(&mut file));
     let bytes = match bytes {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
 use smallvec::SmallVec;
 
@@ -34,6 +35,8 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
     let mut answer =
         Answer { engines: Engines::new(), refusals: String::new(), failure: None, is_whole: true };
     let mut told = Vec::new();
+    // Once for all plugins.
+    let _off = cancel::disable();
     for (place, plugin, handle) in session.opened() {
         let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();

@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnEnginePluginExecutionContext,
     hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
@@ -74,6 +75,8 @@ impl<O: Owner> Drop for Context<O> {
 
 /// Has an engine compile a graph with a configuration, and asks how much workspace the result needs.
 pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config: &[u8]) -> Result<Made> {
+    // Once for both calls of the plugin.
+    let _off = cancel::disable();
     let _visit = gate::visit("a plan cannot be made")?;
     let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;
@@ -95,6 +98,7 @@ pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config
 /// # Errors
 /// NOT_SUPPORTED when the plugin cannot load contexts, and the plugin's errors about the payload.
 pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made> {
+    let _off = cancel::disable();
     let _visit = gate::visit("a plan cannot be loaded")?;
     let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;

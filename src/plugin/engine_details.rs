@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ptr;
 use std::sync::Arc;
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Knob};
@@ -104,6 +105,8 @@ fn fetch(
     engine: EngineRef,
     id: i64,
 ) -> Result<(i64, Option<Arc<EngineDetails>>)> {
+    // Once for both calls of the plugin.
+    let _off = cancel::disable();
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let bytes = graph.bytes(plugin.generation.layout)?;

@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
@@ -128,6 +129,8 @@ impl Session {
         if !set.heuristics.is_empty() {
             *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
         }
+        // Once for all plugins. Each call does so as well, which costs less if it is the only one.
+        let _off = (set.plugins.len() > 1).then(cancel::disable);
         for (place, plugin) in (0..).zip(&set.plugins) {
             handles.push(match open(plugin) {
                 Ok(handle) => Opened(Some(handle)),
@@ -320,6 +323,7 @@ impl Drop for Session {
         if let Some(cache) = self.cache.get() {
             cache.end(self);
         }
+        let _off = (self.set.plugins.len() > 1).then(cancel::disable);
         for (_, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own, and this is its last use.
             let status = unsafe { plugin.api.destroy(handle) };
