@@ -19,6 +19,8 @@ pub struct Device {
     pub functions: ash::Device,
     /// The functions of the extension that imports host memory, if the device has it.
     pub host_import: Option<ash::ext::external_memory_host::Device>,
+    /// Whether pipelines keep what the compiler says of them.
+    pub keeps_statistics: bool,
     lost: AtomicBool,
     /// Whether this library made the device, rather than a program.
     is_own: bool,
@@ -39,12 +41,45 @@ impl Device {
     /// # Safety
     /// The properties are of a usable device of the instance, which outlives the result.
     pub unsafe fn open(instance: &ash::Instance, properties: &Arc<Properties>) -> Result<Self, PluginError> {
-        let features = properties.features;
         let family =
             properties.family.ok_or_else(|| PluginError::internal("the device has no queue family"))?;
+        // SAFETY: as this function requires.
+        unsafe { Self::open_with(instance, properties, Some(family)) }
+    }
+
+    /// Opens a device that only compiles, which drivers also offer without hardware: it has no queue and no time line.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The properties are of a device of the instance, which outlives the result, and lack at most a queue family and time lines.
+    pub unsafe fn open_to_compile(
+        instance: &ash::Instance,
+        properties: &Arc<Properties>,
+    ) -> Result<Self, PluginError> {
+        // SAFETY: as this function requires.
+        unsafe { Self::open_with(instance, properties, None) }
+    }
+
+    /// Opens a device, with a queue if it is to work.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As for [`Device::open`], or for [`Device::open_to_compile`] without a queue.
+    unsafe fn open_with(
+        instance: &ash::Instance,
+        properties: &Arc<Properties>,
+        family: Option<u32>,
+    ) -> Result<Self, PluginError> {
+        let features = properties.features;
         let priorities = [1.0];
-        let queues =
-            [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
+        let queue = |family| {
+            vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)
+        };
+        let queues: Vec<_> = family.into_iter().map(queue).collect();
         let plain = vk::PhysicalDeviceFeatures::default()
             .shader_int64(true)
             .shader_int16(features.int16)
@@ -53,7 +88,7 @@ impl Device {
             vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(features.storage16);
         let mut of_12 = vk::PhysicalDeviceVulkan12Features::default()
             .buffer_device_address(true)
-            .timeline_semaphore(true)
+            .timeline_semaphore(family.is_some())
             .shader_float16(features.float16)
             .shader_int8(features.int8)
             .storage_buffer8_bit_access(features.storage8)
@@ -67,6 +102,8 @@ impl Device {
         if properties.host_alignment.is_some() {
             names.push(ash::ext::external_memory_host::NAME.as_ptr());
         }
+        let mut statistics = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default()
+            .pipeline_executable_info(true);
         let mut info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&plain)
@@ -81,11 +118,17 @@ impl Device {
             names.push(bfloat::NAME.as_ptr());
             info = info.push_next(&mut bfloats);
         }
+        if family.is_none() {
+            names.push(ash::khr::pipeline_executable_properties::NAME.as_ptr());
+            info = info.push_next(&mut statistics);
+        }
         info = info.enabled_extension_names(&names);
         // SAFETY: the structs are alive during the call, and ask only for what the device has.
         let functions =
             unsafe { instance.create_device(properties.physical, &info, None) }.of("vkCreateDevice")?;
-        Ok(Self::new(instance, Arc::clone(properties), functions, true))
+        let mut made = Self::new(instance, Arc::clone(properties), functions, true);
+        made.keeps_statistics = family.is_none();
+        Ok(made)
     }
 
     /// A device that exists. A program's own is not destroyed.
@@ -97,7 +140,14 @@ impl Device {
     ) -> Self {
         let import = properties.host_alignment;
         let host_import = import.map(|_| ash::ext::external_memory_host::Device::new(instance, &functions));
-        Self { properties, functions, host_import, lost: AtomicBool::new(false), is_own }
+        Self {
+            properties,
+            functions,
+            host_import,
+            keeps_statistics: false,
+            lost: AtomicBool::new(false),
+            is_own,
+        }
     }
 
     /// Remembers a lost device, and makes the result of a function an error.

@@ -60,7 +60,11 @@ impl Pipeline {
             let flags = vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
             stage = stage.flags(flags).push_next(&mut size);
         }
-        let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(made.layout)];
+        let mut info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(made.layout);
+        if device.keeps_statistics {
+            info.flags = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR;
+        }
+        let info = [info];
         // SAFETY: module and layout are the device's and fit.
         let pipelines = unsafe { functions.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
         let pipelines = pipelines.map_err(|(_, result)| result);

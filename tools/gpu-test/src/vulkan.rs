@@ -1,13 +1,16 @@
 //! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
-//! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-compile LIBRARY [WORD...]` only plans them.
+//! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
 
 mod bench;
 mod random;
 mod subjects;
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs;
 use std::path::Path;
 use std::ptr;
+
+use hipdnn_plugin_sdk::json;
 
 use crate::backend::Backend;
 use crate::case::Case;
@@ -39,28 +42,30 @@ fn every() -> impl Iterator<Item = Case> {
     cases::all().into_iter().map(|(_, case)| case).filter(move |case| known.insert(case.name.clone()))
 }
 
-/// Plans every case, which compiles its kernels, also on a device that cannot run them. Returns how many failed.
+/// The number of random graphs that the first word asks for, and the other words.
+fn random_count(words: &[String]) -> Result<(u32, &[String]), Failure> {
+    match words {
+        [option, words @ ..] if option.starts_with(RANDOM) => {
+            let count = option.strip_prefix(RANDOM).and_then(|count| count.parse().ok());
+            Ok((count.ok_or_else(|| Failure(format!("{option}: expected a number of graphs")))?, words))
+        }
+        words => Ok((0, words)),
+    }
+}
+
+/// Writes the graphs of the cases and of random graphs into a folder, as JSON.
 ///
 /// # Errors
-/// When the library cannot be opened.
-pub fn compile(library: &Path, words: &[String]) -> Result<usize, Failure> {
-    let backend = Backend::open(library)?;
-    let (mut compiled, mut failed, mut refused) = (0, 0, None);
-    for case in every().filter(|case| is_wanted(&case.name, words)) {
-        match backend.plan(ENGINE, &case.graph, &[]) {
-            Ok(_) => compiled += 1,
-            Err(failure) if failure.0.contains(DOES_NOT_APPLY) => refused = refused.or(Some(failure)),
-            Err(failure) => {
-                failed += 1;
-                println!("{:<90} FAILED: {failure}", case.name);
-            }
-        }
+/// When a file cannot be written.
+pub fn write(folder: &Path, words: &[String]) -> Result<(), Failure> {
+    let (count, words) = random_count(words)?;
+    fs::create_dir_all(folder).map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
+    for case in every().chain((0..count).map(random::case)).filter(|case| is_wanted(&case.name, words)) {
+        let path = folder.join(format!("{}.json", case.name.replace('/', "_")));
+        fs::write(&path, json::write(&case.graph))
+            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
     }
-    if let Some(reason) = refused.filter(|_| compiled == 0) {
-        println!("the first refused: {}", reason.0.replace('\n', " "));
-    }
-    println!("{compiled} compiled");
-    Ok(failed)
+    Ok(())
 }
 
 /// Runs all cases. Returns how many failed.
@@ -69,13 +74,7 @@ pub fn compile(library: &Path, words: &[String]) -> Result<usize, Failure> {
 /// When the library cannot be opened.
 pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let ((part, parts), words) = of_part(words)?;
-    let (count, words) = match words {
-        [option, words @ ..] if option.starts_with(RANDOM) => {
-            let count = option.strip_prefix(RANDOM).and_then(|count| count.parse().ok());
-            (count.ok_or_else(|| Failure(format!("{option}: expected a number of graphs")))?, words)
-        }
-        words => (0_u32, words),
-    };
+    let (count, words) = random_count(words)?;
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let (mut passed, mut failed) = (0, 0);
