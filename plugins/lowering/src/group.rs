@@ -8,9 +8,10 @@ use hipdnn_kernels::{Builder, Scalar, Value};
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::layout::{Layout, MAX_RANK};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
+use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 
 use crate::Argument;
+use crate::codes::{scalar, seen};
 
 /// Maximum number of tensors of a kernel's nodes, so that its arguments stay within the limit.
 pub const MAX_TENSORS: usize = 128;
@@ -49,32 +50,6 @@ pub struct Group {
     written: HashMap<i64, usize>,
     /// The tensors of the program's stores.
     stored: Vec<i64>,
-}
-
-/// The type of elements in memory.
-///
-/// # Errors
-/// The types that kernels do not have.
-pub fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
-    Ok(match data_type {
-        DataType::Float => Scalar::F32,
-        DataType::Double => Scalar::F64,
-        DataType::Half => Scalar::F16,
-        DataType::Bfloat16 => Scalar::Bf16,
-        DataType::Int64 => Scalar::I64,
-        DataType::Int32 => Scalar::I32,
-        DataType::Int8 => Scalar::I8,
-        DataType::Uint8 => Scalar::U8,
-        DataType::Boolean => Scalar::Bool,
-        DataType::Fp8E4m3 => Scalar::Fp8E4m3,
-        DataType::Fp8E5m2 => Scalar::Fp8E5m2,
-        other => {
-            return Err(format!(
-                "data type is {}, expected float, double, half, bfloat16, fp8_e4m3, fp8_e5m2, an integer of 8, 32 or 64 bits, or boolean",
-                other.name()
-            ));
-        }
-    })
 }
 
 /// Whether a computing type has every value of a type of elements.
@@ -181,6 +156,19 @@ impl Group {
 
     /// A tensor in memory, broadcast to the domain.
     fn access(&mut self, tensor: &Tensor, strides: &[usize], writes: bool) -> Result<Access, Refusal> {
+        let scalar = scalar(tensor.data_type)
+            .map_err(|refusal| format!("tensor {} \"{}\": {refusal}", tensor.uid, tensor.name))?;
+        self.access_as(scalar, tensor, strides, writes)
+    }
+
+    /// The same, of elements that kernels see as another type.
+    fn access_as(
+        &mut self,
+        scalar: Scalar,
+        tensor: &Tensor,
+        strides: &[usize],
+        writes: bool,
+    ) -> Result<Access, Refusal> {
         let name = |refusal: String| format!("tensor {} \"{}\": {refusal}", tensor.uid, tensor.name);
         let layout = Layout::of(tensor).map_err(name)?;
         if layout.elements() > MAX_ELEMENTS || layout.extent() > MAX_ELEMENTS {
@@ -190,7 +178,6 @@ impl Group {
                 tensor.dims, tensor.strides
             )));
         }
-        let scalar = scalar(tensor.data_type).map_err(name)?;
         // Virtual tensors are in the workspace, where the plan aligns them.
         let promised = if tensor.is_virtual { ALIGNMENT as i64 } else { tensor.alignment };
         let alignment =
@@ -264,7 +251,7 @@ impl Group {
         self.program.push(Origin::Reduce(join, input), real)
     }
 
-    /// A value gathered from whole tensors.
+    /// A value gathered from whole tensors. Types that kernels do not have are seen as bytes.
     ///
     /// # Errors
     /// When a tensor is passed by value, or its type or size is not supported.
@@ -284,7 +271,7 @@ impl Group {
                     tensor.name
                 ));
             }
-            places.push(self.access(tensor, &[0; MAX_RANK], false)?.parameter);
+            places.push(self.access_as(seen(tensor.data_type), tensor, &[0; MAX_RANK], false)?.parameter);
         }
         Ok(self.program.push(Origin::Gather(places, gather), real))
     }

@@ -6,10 +6,13 @@
 mod adding;
 pub mod attention;
 pub mod batchnorm;
+mod block_scale;
+mod codes;
 pub mod convolution;
 pub mod gather;
 pub mod group;
 pub mod memory;
+mod mixture;
 pub mod node;
 pub mod pointwise;
 pub mod product;
@@ -27,6 +30,7 @@ use hipdnn_kernels::domain::Written;
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
 use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::block_scale::BlockScale;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 use crate::attention::Whole;
@@ -116,6 +120,13 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
                 parts.extend(kernels?.into_iter().map(|whole| Part::Whole(Box::new(whole), place)));
                 return Ok(());
             }
+            if let Some(groups) = mixture::groups(&mut graph, &node, &problem, options) {
+                parts.extend(groups?.into_iter().map(|mut group| {
+                    group.nodes.push(place);
+                    Part::Walked(Box::new(group))
+                }));
+                return Ok(());
+            }
             let mut next = Some(Item::of(&node, problem, options)?);
             while let Some(item) = next {
                 match parts.last_mut() {
@@ -196,18 +207,27 @@ fn whole(
         Problem::Convolution(own) => convolution::suits(own),
         _ => false,
     };
-    if !is_attention && !is_product {
+    let is_quantization = matches!(problem, Problem::BlockScale(BlockScale::Quantize(_)));
+    if !is_attention && !is_product && !is_quantization {
         return None;
     }
     if node.compute_type == DataType::Double && !options.has_doubles {
         return Some(Err(node::NO_DOUBLES.to_owned()));
     }
-    let name = format!("{}_{place}", if is_product { "product" } else { "attention" });
+    let kind = match is_quantization {
+        true => "quantize",
+        false if is_product => "product",
+        false => "attention",
+    };
+    let name = format!("{kind}_{place}");
     let way = way::Way { target, name: &name, shares: !options.batch_invariant };
     // What tiles do not compute, a walk may.
     match problem {
         Problem::Matmul(own) => return product::kernels(graph, node, own, way).ok().map(Ok),
         Problem::Convolution(own) => return convolution::kernels(graph, node, own, way).ok().map(Ok),
+        Problem::BlockScale(BlockScale::Quantize(own)) => {
+            return Some(block_scale::quantize(graph, node, own, way).map(|whole| vec![whole]));
+        }
         _ => {}
     }
     attention::kernels(graph, node, problem, way)

@@ -3,6 +3,7 @@
 use hipdnn_kernels::Scalar;
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::batchnorm::{self, Batchnorm};
+use hipdnn_plugin_planner::problem::block_scale::{BlockScale, Dequantize};
 use hipdnn_plugin_planner::problem::matmul::Matmul;
 use hipdnn_plugin_planner::problem::normalization::{Backward, Forward, Normalization, Statistics};
 use hipdnn_plugin_planner::problem::pointwise::Pointwise;
@@ -13,7 +14,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
 use crate::adding::Adding;
 use crate::gather::Window;
 use crate::group::{Domain, Group, MAX_TENSORS};
-use crate::{Options, pointwise, rows};
+use crate::{Options, block_scale, pointwise, rows};
 
 /// A node that kernels can compute.
 #[derive(Debug)]
@@ -39,13 +40,14 @@ enum Form {
     ParameterGradient(Box<Backward>),
     Window(Box<Window>),
     Matmul(Box<Matmul>),
+    Dequantize(Box<Dequantize>),
 }
 
 /// The reason to refuse doubles.
 pub(crate) const NO_DOUBLES: &str = "compute type is double, which the device lacks";
 
 /// The type that a compute type stands for.
-fn real(data_type: DataType, options: Options) -> Result<Scalar, Refusal> {
+pub(crate) fn real(data_type: DataType, options: Options) -> Result<Scalar, Refusal> {
     match data_type {
         DataType::Float | DataType::Half | DataType::Bfloat16 => Ok(Scalar::F32),
         DataType::Double if options.has_doubles => Ok(Scalar::F64),
@@ -84,16 +86,17 @@ impl Item {
                 rows::check_shares(&matmul)?;
                 Form::Matmul(matmul)
             }
+            Problem::BlockScale(BlockScale::Dequantize(own)) => {
+                block_scale::check(&own)?;
+                Form::Dequantize(own)
+            }
+            // They have kernels of their own.
             Problem::Attention(_)
             | Problem::AttentionGradients(_)
             | Problem::Mixture(_)
             | Problem::MixtureGradient(_)
-            | Problem::BlockScale(_) => {
-                return Err(
-                    "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, batchnorm, \
-                     convolution, matmul, pooling or attention"
-                        .to_owned(),
-                );
+            | Problem::BlockScale(BlockScale::Quantize(_)) => {
+                return Err("is not computed by walking over elements".to_owned());
             }
         };
         let real = match &form {
@@ -132,6 +135,7 @@ impl Item {
             }
             Form::Window(p) => (p.output().layout.dims().to_vec(), None),
             Form::Matmul(p) => rows::matmul_domain(p),
+            Form::Dequantize(p) => (p.y.layout.dims().to_vec(), None),
         };
         Domain { dims, reduced }
     }
@@ -155,8 +159,8 @@ impl Item {
                 }
                 false
             }
-            Form::Window(_) if domain == own => false,
-            Form::Window(_) => return false,
+            Form::Window(_) | Form::Dequantize(_) if domain == own => false,
+            Form::Window(_) | Form::Dequantize(_) => return false,
         };
         // Values computed by this kernel are only available for their own element or row.
         let at_hand = |operand: &Operand| match self.uid(operand.slot).and_then(|uid| group.is_of_row(uid)) {
@@ -183,6 +187,7 @@ impl Item {
                 at_hand(&p.x) && at_hand(&p.dy) && others.into_iter().flatten().all(is_loaded)
             }
             Form::Window(p) => p.inputs().all(|operand| is_loaded(operand.slot)),
+            Form::Dequantize(p) => [p.x.slot, p.scale.slot].into_iter().all(is_loaded),
             Form::Matmul(_) => false,
         };
         fits && group.tensors + self.uids.len() <= MAX_TENSORS
@@ -211,6 +216,7 @@ impl Item {
             Form::ParameterGradient(p) => rows::parameter_gradient(&mut node, p),
             Form::Window(p) => p.add(&mut node),
             Form::Matmul(p) => rows::matmul(&mut node, p),
+            Form::Dequantize(p) => block_scale::dequantize(&mut node, p),
         }
     }
 }

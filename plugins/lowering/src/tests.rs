@@ -1,9 +1,12 @@
 use hipdnn_kernels::Scalar;
 use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
 use hipdnn_plugin_sdk::graph::operation::{
-    BatchnormBackward, ConvolutionForward, Matmul, Pointwise, Reduction, Sdpa,
+    BatchnormBackward, BlockScaleDequantize, BlockScaleQuantize, ConvolutionForward, Matmul,
+    MoeGroupedMatmul, Pointwise, Reduction, Sdpa,
 };
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_plugin_sdk::graph::{
+    DataType, Graph, MoeGroupedMatmulMode, Node, Operation, PointwiseMode, ReductionMode, Tensor,
+};
 
 use super::*;
 
@@ -135,6 +138,63 @@ fn attention_is_a_kernel_of_its_own_between_others() {
     graph.tensors[0].data_type = DataType::Double;
     let refusal = lowered(&graph).unwrap_err();
     assert!(refusal.contains("compute type is float, expected double as q is double"), "{refusal}");
+}
+
+#[test]
+fn blocks_are_quantized_where_they_share_no_byte() {
+    let quantized = |block_size, y: DataType| {
+        let operation = BlockScaleQuantize { x: 1, y: 2, scale: 3, block_size, axis: None, transpose: false };
+        let scales = (40 + i64::from(block_size) - 1) / i64::from(block_size);
+        let mut graph = graph(&[(1, &[3, 40]), (2, &[3, 40]), (3, &[3, scales])], vec![operation.into()]);
+        graph.tensors[1].data_type = y;
+        graph.tensors[2].data_type = DataType::Fp8E8m0;
+        lowered(&graph)
+    };
+    let program = quantized(16, DataType::Fp4E2m1).unwrap();
+    assert_eq!(program.kernels.len(), 1);
+    assert!(quantized(5, DataType::Fp8E4m3).is_ok());
+    let refusal = quantized(5, DataType::Fp4E2m1).unwrap_err();
+    assert!(refusal.contains("expected blocks that share no byte of fp4_e2m1"), "{refusal}");
+    let refusal = quantized(16, DataType::Half).unwrap_err();
+    assert!(refusal.contains("y: data type is half"), "{refusal}");
+}
+
+#[test]
+fn the_way_back_from_blocks_goes_on_in_its_kernel() {
+    let back = BlockScaleDequantize { x: 1, scale: 2, y: -3, block_size: vec![16], is_negative_scale: false };
+    let relu = Pointwise::new(PointwiseMode::ReluFwd, -3, None, 4);
+    let mut graph =
+        graph(&[(1, &[3, 40]), (2, &[3, 3]), (-3, &[3, 40]), (4, &[3, 40])], vec![back.into(), relu.into()]);
+    graph.tensors[0].data_type = DataType::Fp6E3m2;
+    graph.tensors[1].data_type = DataType::Fp8E8m0;
+    let program = lowered(&graph).unwrap();
+    let [kernel] = program.kernels.as_slice() else { panic!("{} kernels", program.kernels.len()) };
+    assert_eq!(kernel.nodes, [0, 1]);
+}
+
+#[test]
+fn a_mixture_of_experts_finds_its_rows_first() {
+    let mixture = MoeGroupedMatmul {
+        token: 1,
+        weight: 2,
+        first_token_offset: 3,
+        token_index: None,
+        token_ks: None,
+        output: 4,
+        mode: MoeGroupedMatmulMode::None,
+        top_k: 0,
+    };
+    let mut graph =
+        graph(&[(1, &[1, 9, 5]), (2, &[2, 5, 7]), (3, &[2]), (4, &[1, 9, 7])], vec![mixture.into()]);
+    graph.tensors[2].data_type = DataType::Int32;
+    let program = lowered(&graph).unwrap();
+    let nodes: Vec<&[usize]> = program.kernels.iter().map(|kernel| kernel.nodes.as_slice()).collect();
+    assert_eq!(nodes, [[0], [0]]);
+    let routes = program.kernels[0].arguments.last().map(Argument::uid);
+    assert!(routes.is_some_and(|uid| program.kernels[1].arguments.contains(&Argument::Memory(uid))));
+    graph.nodes[0].compute_type = DataType::Int32;
+    let refusal = lowered(&graph).unwrap_err();
+    assert!(refusal.contains("compute type is int32"), "{refusal}");
 }
 
 #[test]

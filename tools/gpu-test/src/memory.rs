@@ -68,6 +68,12 @@ pub fn pack(data_type: DataType, values: &[f32]) -> Result<Vec<u8>, Failure> {
         DataType::Fp8E4m3 => values.iter().map(|v| nearest(*v, e4m3)).collect(),
         DataType::Fp8E5m2 => values.iter().map(|v| nearest(*v, e5m2)).collect(),
         DataType::Fp8E8m0 => values.iter().map(|v| nearest(*v, e8m0)).collect(),
+        DataType::Fp8E4m3Fnuz => values.iter().map(|v| nearest(*v, e4m3_fnuz)).collect(),
+        DataType::Fp8E5m2Fnuz => values.iter().map(|v| nearest(*v, e5m2_fnuz)).collect(),
+        DataType::Fp6E2m3 => packed(6, values.iter().map(|v| nearest(*v, e2m3))),
+        DataType::Fp6E3m2 => packed(6, values.iter().map(|v| nearest(*v, e3m2))),
+        DataType::Fp4E2m1 => packed(4, values.iter().map(|v| nearest(*v, e2m1))),
+        DataType::Int4 => packed(4, values.iter().map(|v| nearest(*v, int4))),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
 }
@@ -89,6 +95,12 @@ pub fn unpack(data_type: DataType, bytes: &[u8]) -> Result<Vec<f32>, Failure> {
         DataType::Fp8E4m3 => bytes.iter().map(|byte| e4m3(*byte)).collect(),
         DataType::Fp8E5m2 => bytes.iter().map(|byte| e5m2(*byte)).collect(),
         DataType::Fp8E8m0 => bytes.iter().map(|byte| e8m0(*byte)).collect(),
+        DataType::Fp8E4m3Fnuz => bytes.iter().map(|byte| e4m3_fnuz(*byte)).collect(),
+        DataType::Fp8E5m2Fnuz => bytes.iter().map(|byte| e5m2_fnuz(*byte)).collect(),
+        DataType::Fp6E2m3 => codes(6, bytes).map(e2m3).collect(),
+        DataType::Fp6E3m2 => codes(6, bytes).map(e3m2).collect(),
+        DataType::Fp4E2m1 => codes(4, bytes).map(e2m1).collect(),
+        DataType::Int4 => codes(4, bytes).map(int4).collect(),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
 }
@@ -114,6 +126,66 @@ fn e8m0(byte: u8) -> f32 {
     if byte == u8::MAX { f32::NAN } else { 2_f64.powi(i32::from(byte) - 127) as f32 }
 }
 
+/// The value of a code without infinities and NaN. Bits above the format are ignored.
+fn small(code: u8, exponent: u32, mantissa: u32, bias: i32) -> f32 {
+    let fraction = f32::from(code & ((1 << mantissa) - 1)) / (1 << mantissa) as f32;
+    let magnitude = match i32::from(code >> mantissa & ((1 << exponent) - 1)) {
+        0 => fraction * 2_f32.powi(1 - bias),
+        exponent => (1.0 + fraction) * 2_f32.powi(exponent - bias),
+    };
+    if code >> (exponent + mantissa) & 1 == 0 { magnitude } else { -magnitude }
+}
+
+fn e4m3_fnuz(byte: u8) -> f32 {
+    if byte == 0x80 { f32::NAN } else { small(byte, 4, 3, 8) }
+}
+
+fn e5m2_fnuz(byte: u8) -> f32 {
+    if byte == 0x80 { f32::NAN } else { small(byte, 5, 2, 16) }
+}
+
+fn e2m3(code: u8) -> f32 {
+    small(code, 2, 3, 1)
+}
+
+fn e3m2(code: u8) -> f32 {
+    small(code, 3, 2, 3)
+}
+
+fn e2m1(code: u8) -> f32 {
+    small(code, 2, 1, 1)
+}
+
+/// Two's complement of 4 bits.
+fn int4(code: u8) -> f32 {
+    f32::from((code << 4).cast_signed() >> 4)
+}
+
+/// Codes one after the other, the first in the lowest bits.
+fn packed(bits: usize, codes: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let (mut waiting, mut count) = (0_u32, 0);
+    for code in codes {
+        waiting |= (u32::from(code) & ((1 << bits) - 1)) << count;
+        count += bits;
+        while count >= 8 {
+            bytes.push(waiting as u8);
+            waiting >>= 8;
+            count -= 8;
+        }
+    }
+    if count > 0 {
+        bytes.push(waiting as u8);
+    }
+    bytes
+}
+
+fn codes(bits: usize, bytes: &[u8]) -> impl Iterator<Item = u8> {
+    let bit = |place: usize| bytes.get(place / 8).map_or(0, |byte| byte >> (place % 8) & 1);
+    (0..8 * bytes.len() / bits)
+        .map(move |code| (0..bits).map(|place| bit(code * bits + place) << place).sum())
+}
+
 /// The byte with the nearest value, ties to even.
 fn nearest(value: f32, number: fn(u8) -> f32) -> u8 {
     let finite = (0..=u8::MAX).filter(|byte| number(*byte).is_finite());
@@ -137,6 +209,16 @@ mod tests {
         for (value, expected) in [(1.0, 1.0), (0.3, 0.25), (5.0, 4.0), (2_f32.powi(-20), 2_f32.powi(-20))] {
             assert_eq!(small(DataType::Fp8E8m0, value), expected, "{value}");
         }
+        for (data_type, values) in [
+            (DataType::Fp4E2m1, [0.5, -6.0, 4.0]),
+            (DataType::Fp6E2m3, [0.125, -7.5, 1.0]),
+            (DataType::Fp6E3m2, [0.0625, -28.0, 5.0]),
+            (DataType::Int4, [7.0, -8.0, 1.0]),
+        ] {
+            let bytes = pack(data_type, &values).unwrap();
+            assert_eq!(unpack(data_type, &bytes).unwrap()[..3], values);
+        }
+        assert_eq!(pack(DataType::Fp4E2m1, &[1.0, -1.0, 6.0]).unwrap(), [0xa2, 0x07]);
         assert_eq!(pack(DataType::Fp8E4m3, &[2_f32.powi(-9), 448.0]).unwrap(), [1, 0x7e]);
     }
 }

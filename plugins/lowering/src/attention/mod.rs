@@ -16,7 +16,7 @@ use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor, packed_strides};
 
 use crate::Argument;
-use crate::group::scalar;
+use crate::codes::scalar;
 use crate::memory::{alignment, in_memory};
 use crate::spelling::unused;
 use crate::way::Way;

@@ -1,7 +1,8 @@
-//! Random graphs: chains of pointwise operations and reductions, products, convolutions, pooling and attention of random shapes, strides
-//! and types.
+//! Random graphs: chains of pointwise operations and reductions, products, convolutions, pooling, attention, block scales and mixtures of experts
+//! of random shapes, strides and types.
 
 mod attention;
+mod narrow;
 
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
@@ -41,9 +42,20 @@ impl Random {
 pub fn case(number: u32) -> Case {
     let mut random = Random(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     // Kernels of attention take long to compile, so there are fewer.
-    let names =
-        ["chain", "product", "convolution", "pooling", "reduction", "attention", "attention gradients"];
-    let kind = match random.next(12) {
+    let names = [
+        "chain",
+        "product",
+        "convolution",
+        "pooling",
+        "reduction",
+        "attention",
+        "attention gradients",
+        "quantization",
+        "way back",
+        "mixture of experts",
+        "gradient of experts",
+    ];
+    let kind = match random.next(16) {
         kind @ 10.. => kind - 5,
         kind => kind % 5,
     };
@@ -57,6 +69,10 @@ pub fn case(number: u32) -> Case {
         4 => chain(&mut case, &mut random, true),
         5 => attention::forward(&mut case, &mut random),
         6 => attention::backward(&mut case, &mut random),
+        7 => narrow::quantize(&mut case, &mut random),
+        8 => narrow::dequantize(&mut case, &mut random),
+        9 => narrow::mixture(&mut case, &mut random),
+        10 => narrow::mixture_gradient(&mut case, &mut random),
         _ => chain(&mut case, &mut random, false),
     }
     case
