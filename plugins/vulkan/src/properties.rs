@@ -144,10 +144,8 @@ impl Properties {
             lacks: None,
             memory,
         };
-        let (major, minor) = properties.version;
-        if properties.version < (1, 2) {
-            properties.lacks =
-                Some(format!("its driver supports Vulkan {major}.{minor}, expected 1.2 or newer"));
+        properties.lacks = too_old(properties.version);
+        if properties.lacks.is_some() {
             return Ok(properties);
         }
         // SAFETY: the device is one of the instance, and supports Vulkan 1.2.
@@ -351,6 +349,12 @@ impl Properties {
     }
 }
 
+/// Why a driver of this version of Vulkan cannot be used, if it cannot.
+fn too_old(version: (u32, u32)) -> Option<String> {
+    let (major, minor) = version;
+    (version < (1, 2)).then(|| format!("its driver supports Vulkan {major}.{minor}, expected 1.2 or newer"))
+}
+
 fn has(extensions: &[String], name: &CStr) -> bool {
     extensions.iter().any(|extension| extension.as_bytes() == name.to_bytes())
 }
@@ -387,4 +391,16 @@ fn compute_family(families: &[vk::QueueFamilyProperties]) -> Option<u32> {
         .filter(|(_, family)| family.queue_flags.contains(vk::QueueFlags::COMPUTE));
     let best = computes.min_by_key(|(_, family)| family.queue_flags.contains(vk::QueueFlags::GRAPHICS));
     best.and_then(|(place, _)| u32::try_from(place).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_before_vulkan_1_2_are_refused_with_the_reason() {
+        let reason = too_old((1, 1)).unwrap();
+        assert_eq!(reason, "its driver supports Vulkan 1.1, expected 1.2 or newer");
+        assert_eq!([(1, 2), (1, 4), (2, 0)].map(too_old), [None, None, None]);
+    }
 }

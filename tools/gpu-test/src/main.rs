@@ -10,7 +10,8 @@
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
 //! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in host memory, and random graphs.
-//! `gpu-test --vulkan-bench LIBRARY [WORD...]` measures it beside NVIDIA's libraries. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]`
+//! `gpu-test --vulkan-bench LIBRARY [WORD...]` measures it beside NVIDIA's libraries, `gpu-test --vulkan-host LIBRARY FILE` what it
+//! costs the host. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]`
 //! writes the graphs of the cases and of random graphs into a folder, as JSON.
 //!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         ("--vulkan", [library, words @ ..]) => vulkan::check(Path::new(library), words),
         ("--vulkan-bench", [library, words @ ..]) => vulkan::bench(Path::new(library), words),
         ("--vulkan-graphs", [folder, words @ ..]) => vulkan::write(Path::new(folder), words).map(|()| 0),
+        ("--vulkan-host", [library, file]) => vulkan::host(Path::new(library), Path::new(file)),
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {
             of_part(words).and_then(|(part, words)| nvidia::check_calls(Path::new(library), part, words))

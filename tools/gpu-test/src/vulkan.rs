@@ -2,6 +2,7 @@
 //! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
 
 mod bench;
+mod host;
 mod random;
 mod subjects;
 
@@ -18,6 +19,7 @@ use crate::failing::DOES_NOT_APPLY;
 use crate::{Failure, cases, is_wanted, of_part};
 
 pub use bench::run as bench;
+pub use host::run as host;
 
 const ENGINE: &str = "VULKAN_ENGINE";
 const RANDOM: &str = "--random=";

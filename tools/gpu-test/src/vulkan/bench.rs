@@ -50,7 +50,7 @@ function_table! {
 
 /// Where a graph is computed.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+pub(super) enum Place<'a> {
     /// On the first Vulkan device.
     Vulkan(&'a Functions),
     /// Through CUDA.
@@ -100,7 +100,7 @@ impl Place<'_> {
         }
     }
 
-    fn synchronize(self) -> Result<(), Failure> {
+    pub(super) fn synchronize(self) -> Result<(), Failure> {
         match self {
             Self::Cuda(gpu) => Ok(gpu.synchronize()?),
             // SAFETY: the function takes a number.
@@ -123,9 +123,9 @@ impl Place<'_> {
 }
 
 /// Memory of a place.
-struct Memory<'a> {
+pub(super) struct Memory<'a> {
     place: Place<'a>,
-    pointer: *mut c_void,
+    pub(super) pointer: *mut c_void,
     bytes: usize,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Memory<'a> {
         Ok(Self { place, pointer: place.allocate(bytes)?, bytes })
     }
 
-    fn with(place: Place<'a>, bytes: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn with(place: Place<'a>, bytes: &[u8]) -> Result<Self, Failure> {
         let memory = Self::new(place, bytes.len())?;
         // SAFETY: the memory is the place's and has as many bytes.
         unsafe { place.upload(memory.pointer, bytes) }?;
@@ -157,7 +157,7 @@ impl Drop for Memory<'_> {
 }
 
 /// Small values that repeat; sums stay small.
-fn content(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
+pub(super) fn content(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
     let count = tensor.dims.iter().product::<i64>() as usize;
     let mut state = tensor.uid as u32;
     let values: Vec<f32> = (0..PATTERN.min(count))
