@@ -111,8 +111,10 @@ fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'stati
 impl Plan {
     pub(super) fn of(attention: &Attention, target: &Target) -> Option<Self> {
         let longest = attention.depth.max(attention.value_depth);
-        let wide = longest > WIDE;
         let is_spirv = target.language == Language::SpirV;
+        // Doubles take two registers each.
+        let doubles = is_spirv && attention.operand() == Scalar::F64;
+        let wide = doubles || longest > WIDE;
         let shapes = shapes(attention.operand(), target, wide);
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
             sizes(attention, target, shape).iter().map(|(groups, tiles, keys)| {

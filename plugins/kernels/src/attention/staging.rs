@@ -188,6 +188,19 @@ impl Copy<'_> {
         }
     }
 
+    /// Copies this thread's vectors from `first` on, as many as are under way at once.
+    fn several(&self, b: &mut Builder, first: Value, together: Option<Value>, place: Place<'_>) {
+        let mut fetched = Vec::with_capacity(UNDER_WAY);
+        for round in 0..UNDER_WAY {
+            let index = b.add(first, round * self.threads);
+            let inside = b.less(index, self.count());
+            b.when(inside, |b| fetched.push((index, inside, self.load(b, index, together))));
+        }
+        for (index, inside, local) in fetched {
+            b.when(inside, |b| self.store(b, index, local, place));
+        }
+    }
+
     /// Loads this thread's vectors into registers, beside other work.
     pub(super) fn fetch(&self, b: &mut Builder) -> Vec<Local> {
         let mut all = Vec::new();
@@ -207,12 +220,23 @@ impl Copy<'_> {
     }
 }
 
+/// Vectors of a thread that code is written for; more are copied in a loop, some under way at once. Compilers take what does not change in the
+/// loops around them, as each vector's row, out of these, and run out of registers.
+const WRITTEN: usize = 16;
+const UNDER_WAY: usize = 8;
+
 /// Copies rows. `place` gives a row's place.
 pub(super) fn copy(b: &mut Builder, copy: &Copy<'_>, place: Place<'_>) {
     if b.target().language == Language::SpirV && !b.target().wants_small_kernels() {
         // All loads are under way before the first is waited for.
-        let fetched = copy.fetch(b);
-        return copy.keep(b, &fetched, place);
+        if copy.count().div_ceil(copy.threads) <= WRITTEN {
+            let fetched = copy.fetch(b);
+            return copy.keep(b, &fetched, place);
+        }
+        let together = copy.together(b);
+        return b.for_range(copy.thread, copy.count(), UNDER_WAY * copy.threads, |b, first| {
+            copy.several(b, first, together, place);
+        });
     }
     let Copy { source, to, .. } = copy;
     let tensor = &source.bound.tensor;

@@ -323,6 +323,23 @@ pub(super) fn all() -> Vec<Target> {
     targets().into_iter().chain(more).chain(vulkan).collect()
 }
 
+/// Rows that are fetched by elements are too many for code of their own.
+#[test]
+fn rows_of_odd_length_are_copied_in_a_loop() {
+    let name = "vulkan".to_owned();
+    let device =
+        VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes: Vec::new() };
+    let target: Target = device.into();
+    for sizes in [[40, 20, 39, 37], [3, 70, 75, 75]] {
+        check(&attention(Scalar::F16, sizes), &target);
+    }
+    let [odd, even] = [65, 64].map(|depth| {
+        let own = attention(Scalar::F16, [128, 128, depth, depth]);
+        format!("{:?}", write(&own, &target, "attention").unwrap().kernel.body).len()
+    });
+    assert!(odd < 2 * even, "{odd} and {even} characters");
+}
+
 #[test]
 fn plain_attention_on_every_target() {
     for target in all() {

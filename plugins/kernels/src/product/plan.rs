@@ -82,6 +82,8 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
     let operand = work.operand;
     let shape = match target.shape(operand) {
         Some(shape) if shape.sum == Scalar::F32 || shape.sum == Scalar::I32 => shape.clone(),
+        // Doubles take two registers each.
+        _ if target.language == Language::SpirV && operand == Scalar::F64 => target.narrow(operand),
         _ => target.plain(operand),
     };
     let plain = shape.instruction == MatrixInstruction::Plain;

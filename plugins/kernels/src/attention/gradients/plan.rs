@@ -3,6 +3,7 @@
 use super::super::layout::{Layout, Passing, Way};
 use super::super::plan::{HELD, WIDE, shapes};
 use super::{Attention, Of};
+use crate::scalar::Scalar;
 use crate::target::{Language, MatrixShape, Role, Target};
 
 /// The most shared memory: two workgroups should fit a compute unit.
@@ -38,9 +39,10 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(attention: &Attention, of: Of, target: &Target) -> Option<Self> {
         let longest = attention.depth.max(attention.value_depth);
-        // Two products are held beside the gradient, so rows count as long earlier than forward.
-        let shapes = shapes(attention.operand(), target, 2 * longest > WIDE);
         let is_spirv = target.language == Language::SpirV;
+        // Two products are held beside the gradient, so rows count as long earlier than forward. Doubles take two registers each.
+        let wide = 2 * longest > WIDE || (is_spirv && attention.operand() == Scalar::F64);
+        let shapes = shapes(attention.operand(), target, wide);
         let drops = attention.dropout.is_some();
         // Random numbers take registers.
         let sizes = if drops { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
