@@ -51,9 +51,9 @@ fn check_bytes(p: &Quantize, bits: usize) -> Result<(), Refusal> {
     let apart = |axis: usize| {
         let stride = p.y_strides[axis];
         if axis == p.axis {
-            stride == 1 && (p.block % whole == 0 || p.block >= dims[axis])
+            stride == 1 && (p.block.is_multiple_of(whole) || p.block >= dims[axis])
         } else {
-            stride % whole == 0
+            stride.is_multiple_of(whole)
         }
     };
     if (0..dims.len()).any(|axis| dims[axis] > 1 && !apart(axis)) {
