@@ -78,9 +78,24 @@ impl EnginePlugin for CpuPlugin {
     ) -> Result<Compiled, PluginError> {
         memory::look_for_devices_of_plugins();
         let planner = Planner::new(engine, knobs)?;
-        let checked = handle.checked(graph).map_err(Refusal::new)?;
         let request = Self::request(engine, graph, knobs);
+        if let Some(plan) = handle.take(&request, planner) {
+            return Ok(plan);
+        }
+        let checked = handle.checked(graph).map_err(Refusal::new)?;
         Ok(Compiled::new(request, &checked.prepared, planner)?)
+    }
+
+    fn workspace_size(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<usize, PluginError> {
+        let plan = Self::plan(handle, engine, graph, knobs)?;
+        let size = plan.workspace_size();
+        handle.keep(plan);
+        Ok(size)
     }
 
     fn plan_workspace_size(plan: &Compiled) -> usize {
@@ -241,6 +256,27 @@ mod tests {
         let refusal = CpuPlugin::supports(&handle, 0, &other).unwrap_err();
         assert_eq!(CpuPlugin::supports(&handle, 1, &other), Err(refusal));
         assert_eq!(checks(), 5);
+    }
+
+    #[test]
+    fn the_plan_of_which_a_host_asked_the_workspace_is_kept_for_it() {
+        let (handle, graph) = (Handle::default(), sum());
+        let asked = |threads: i64| {
+            let knobs = [KnobSetting { knob_id: "threads".to_owned(), value: threads.into() }];
+            CpuPlugin::workspace_size(&handle, 0, &graph, &knobs).unwrap();
+        };
+        let taken = |threads: i64| {
+            let knobs = [KnobSetting { knob_id: "threads".to_owned(), value: threads.into() }];
+            let request = CpuPlugin::request(0, &graph, &knobs);
+            handle.take(&request, Planner::new(0, &knobs).unwrap()).is_some()
+        };
+        asked(1);
+        assert_eq!([taken(1), taken(1)], [true, false]);
+        asked(1);
+        assert!(!taken(2));
+        asked(1);
+        asked(2);
+        assert!(taken(2));
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub struct Settings {
     /// backward data, and operand B of matrix multiplications. Kernels may then keep prepacked weights in the
     /// plan's memory.
     pub constant_weights: bool,
+    /// Whether the plan shares packed weights with others ([`crate::tensor::store`]): if the kernels get the weights at the
+    /// address that the caller binds.
+    pub shares_weights: bool,
     /// The algorithm of convolutions.
     pub convolution: Algorithm,
     /// Whether no convolution is transformed by Winograd, even if [`Settings::convolution`] asks for it.
@@ -110,6 +113,9 @@ impl Settings {
             _ => None,
         };
         let given = |uid| !graph.nodes.iter().any(|node| node.operation.outputs().contains(&uid));
-        Self { constant_weights: self.constant_weights && weights.is_some_and(given), ..self }
+        let is_bound = |uid| graph.tensors.iter().any(|tensor| tensor.uid == uid && tensor.value.is_none());
+        let constant_weights = self.constant_weights && weights.is_some_and(given);
+        let shares_weights = self.shares_weights && constant_weights && weights.is_some_and(is_bound);
+        Self { constant_weights, shares_weights, ..self }
     }
 }

@@ -310,7 +310,8 @@ fn make_converted(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
             false => copies.convert(operand)?,
         }
     }
-    let planned = copies.around(p.convolution.w.slot, p.settings.constant_weights, |constant_weights| {
+    let constant = [p.settings.constant_weights, p.settings.shares_weights];
+    let planned = copies.around(p.convolution.w.slot, constant, |constant_weights| {
         plan_problem(&p.on(&convolution, constant_weights))
     })?;
     Ok(Box::new(planned.ok_or("no operand has to be converted")?))

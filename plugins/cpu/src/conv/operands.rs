@@ -9,6 +9,7 @@ use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{is_compute_type, not_a_float};
+use crate::tensor::store::PackedForm;
 
 /// A tensor in memory.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,16 @@ impl Operands {
         let in_order = part.taps.iter().enumerate().all(|(index, (tap, _))| index == *tap);
         let is_whole = between.is_none() && in_order && part.taps.len() == windows.taps.len();
         (is_whole && part.size == windows.output).then_some(part)
+    }
+
+    /// The packed form of the weights, for a kernel and its routine.
+    pub(crate) fn form(&self, kernel: &'static str, routine: usize) -> PackedForm {
+        let Self { groups, channels, rows, weights, parts, .. } = self;
+        let form = PackedForm::new(kernel, routine).and([*groups, *channels, *rows]);
+        let form = form.and([weights.group, weights.row, weights.channel, parts.len()]);
+        parts
+            .iter()
+            .fold(form, |form, part| form.and([part.taps.len()]).and(part.taps.iter().map(|tap| tap.1)))
     }
 
     /// The first input element of a group, for elements of `size` bytes; the group may be empty.

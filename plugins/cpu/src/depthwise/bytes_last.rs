@@ -22,6 +22,7 @@ use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::store::PackedForm;
 use crate::threading::partition::Workers;
 
 /// Channels per block: three rows of a usual image stay in the L1 cache.
@@ -97,12 +98,21 @@ impl ChannelsLast {
         let rows = rows.min(shape.output[0].div_ceil(least));
         let bands = shape.output[0].div_ceil(rows);
         let filters = shape.channels.next_multiple_of(GROUP) * taps.len();
+        let (w, w_is_signed) = (Planes::of(&c.w, c.spatial), signed(c.w.data_type)?);
+        let form = settings.shares_weights.then(|| {
+            let form = PackedForm::new("depthwise-int8", 0).and([
+                shape.channels,
+                usize::from(w_is_signed),
+                w.at(1, 0),
+            ]);
+            form.and((0..taps.len()).map(|tap| w.tap(&shape, tap)))
+        });
         Ok(Self {
             x,
-            w: Planes::of(&c.w, c.spatial),
+            w,
             y,
             x_is_signed: signed(c.x.data_type)?,
-            w_is_signed: signed(c.w.data_type)?,
+            w_is_signed,
             kind: kind_of(&stages, c.y.data_type)?,
             stages,
             output: c.y.data_type,
@@ -112,7 +122,7 @@ impl ChannelsLast {
             columns,
             taps,
             workers: settings.threads.workers(time, shape.batch * bands * blocks),
-            filters: Prepacked::new(filters, settings.constant_weights),
+            filters: Prepacked::new(filters, settings.constant_weights, form),
             shape,
         })
     }

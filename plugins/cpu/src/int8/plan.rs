@@ -14,6 +14,7 @@ use crate::pointwise::elements::BlockEpilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
+use crate::tensor::store::PackedForm;
 
 /// Bytes of a block of rows: half of the L2 cache.
 const BLOCK: usize = 768 << 10;
@@ -107,6 +108,7 @@ impl Product {
         let chunks = wanted.div_ceil(groups * blocks).min(panels.panels);
         let workers = settings.threads.workers(time, groups * blocks * chunks);
         let packed = groups * panels.all_words();
+        let packed_form = settings.shares_weights.then(|| packed_form(&problem, &panels).on(isa));
         let pack_time = (groups * panels.panel_words() * 4) as f64 * PACK;
         let staged = staging.as_ref().map_or(0, |staging| staging.parts());
         let stage_time = (staged * product::STAGED * problem.channels) as f64 * COPY * 4.0;
@@ -126,11 +128,21 @@ impl Product {
             workers,
             pack_workers: settings.threads.workers(pack_time, groups * panels.panels),
             stage_workers: settings.threads.workers(stage_time, staged.max(1)),
-            prepacked: Prepacked::in_large_pages(packed, settings.constant_weights),
+            prepacked: Prepacked::in_large_pages(packed, settings.constant_weights, packed_form),
             staging,
             problem,
         })
     }
+}
+
+/// The packed form of the weights.
+fn packed_form(problem: &Problem, panels: &Panels) -> PackedForm {
+    let Problem { w, channels, columns, mirrored, .. } = problem;
+    let of_panels = [panels.groups, panels.panels, panels.words];
+    let form = PackedForm::new("int8", 0).and(of_panels).and([*channels, *columns, w.channel, w.column]);
+    let form = form.and([usize::from(w.is_signed), usize::from(*mirrored), problem.groups.len()]);
+    let form = form.and(problem.groups.iter().flat_map(|axis| [axis.size, axis.w]));
+    form.and(problem.windows.iter().flatten().flat_map(|window| [window.size, window.w]))
 }
 
 impl Staging {

@@ -15,6 +15,7 @@ use crate::simd::array::Each;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::store::PackedForm;
 use crate::threading::partition::{Workers, part};
 
 /// How many rows are computed with a panel before the next is packed.
@@ -150,6 +151,11 @@ impl<T: Accumulator> Gemm<T> {
             row: if tile_epilogue.row.is_some() { widest } else { 0 },
         };
         let prepacked = words.saturating_mul(n.next_multiple_of(kernel.lanes));
+        let form = settings.shares_weights.then(|| {
+            let of_panels = [words, depth_blocks, wide, wide_vectors, panels, kernel.lanes, kernel.terms];
+            let form = PackedForm::new("gemm", scheme.pack_b as usize).on(isa).and(of_panels);
+            form.and([n, k, b.row, b.column, b.size])
+        });
         Ok(Self {
             isa,
             words,
@@ -163,7 +169,7 @@ impl<T: Accumulator> Gemm<T> {
             row_stride,
             workers,
             pack_workers,
-            prepacked: Prepacked::in_large_pages(prepacked, keeps),
+            prepacked: Prepacked::in_large_pages(prepacked, keeps, form),
             scheme,
             areas,
             problem,

@@ -66,7 +66,8 @@ pub(crate) fn plan_with(
     if is_foreign(&matmul.c) {
         copies.convert_result(&mut converted.c, compute, epilogue.is_some())?;
     }
-    let around = copies.around(matmul.b.slot, settings.constant_weights, |constant_weights| {
+    let constant = [settings.constant_weights, settings.shares_weights];
+    let around = copies.around(matmul.b.slot, constant, |constant_weights| {
         plan_with(&converted, compute, isa, pairs, Settings { constant_weights, ..settings }, epilogue)
     })?;
     if let Some(kernel) = around {

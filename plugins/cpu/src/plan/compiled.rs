@@ -5,6 +5,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_planner::shapes::{Others, graph_for};
@@ -22,6 +23,7 @@ use crate::plan::planner::Planner;
 use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
 use crate::prepare::Prepared;
+use crate::tensor::store::Store;
 
 /// Plans that need at most this much allocate it themselves instead of asking for a workspace. It is no more
 /// than the rest of a plan takes; 1000 plans need 64 MB. Larger workspaces are better shared by plans that
@@ -36,6 +38,8 @@ pub struct Compiled {
     request: Request,
     planner: Planner,
     plan: Plan,
+    /// The store that it shares packed weights in.
+    store: Option<Arc<Store>>,
     /// Plans for other shapes.
     others: Others<Plan>,
     /// `None` if tensors in device memory are refused.
@@ -47,12 +51,26 @@ pub struct Compiled {
 impl Compiled {
     /// Plans a request whose graph is `prepared`.
     pub fn new(request: Request, prepared: &Prepared, planner: Planner) -> Result<Self, Refusal> {
-        let plan = planner.plan_prepared(prepared)?;
+        let copies = staging::is_asked_for().then(Copies::default);
+        // Copies of tensors in device memory have addresses of their own; later plans for other shapes do not share, as their
+        // thread may have set the store of others.
+        let store = Store::of_thread().filter(|_| copies.is_none());
+        let own = if store.is_some() { planner.sharing() } else { planner };
+        let plan = own.plan_prepared(prepared)?;
         if matches!(planner, Planner::Fast(_)) {
             description::warn_of_reference(prepared, &plan);
         }
-        let copies = staging::is_asked_for().then(Copies::default);
-        Ok(Self { request, planner, plan, others: Others::default(), copies, has_run: AtomicBool::default() })
+        let (others, has_run) = (Others::default(), AtomicBool::default());
+        Ok(Self { request, planner, plan, store, others, copies, has_run })
+    }
+
+    /// Whether a new plan of a request would be the same.
+    pub fn is_of(&self, request: &Request, planner: Planner) -> bool {
+        let store = Store::of_thread().filter(|_| !staging::is_asked_for());
+        self.request == *request
+            && self.planner == planner
+            && self.copies.is_some() == staging::is_asked_for()
+            && self.store.as_ref().map(Arc::as_ptr) == store.as_ref().map(Arc::as_ptr)
     }
 
     /// The plan for the shapes of the graph.

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::lock::{Mutex, MutexGuard};
+use hipdnn_plugin_sdk::payload::Request;
 
 use crate::kernel::Refusal;
+use crate::plan::compiled::Compiled;
 use crate::plan::empty::prepare;
+use crate::plan::planner::Planner;
 use crate::plan::steps::check;
 use crate::prepare::Prepared;
 
@@ -22,6 +25,8 @@ pub struct Handle {
     /// The stream, which tells which CUDA device owns memory.
     stream: AtomicPtr<c_void>,
     last: Mutex<Option<Arc<Checked>>>,
+    /// The plan whose workspace it was last asked for: hosts next ask for that plan.
+    planned: Mutex<Option<Compiled>>,
     #[cfg(test)]
     pub(crate) checks: std::sync::atomic::AtomicUsize,
 }
@@ -49,6 +54,16 @@ impl Handle {
         let checked = Arc::new(Checked { graph: graph.clone(), prepared });
         *self.last() = Some(Arc::clone(&checked));
         Ok(checked)
+    }
+
+    /// Keeps a plan that was made for a question.
+    pub fn keep(&self, plan: Compiled) {
+        *self.planned.lock() = Some(plan);
+    }
+
+    /// The kept plan, if it is what would be made for this request.
+    pub fn take(&self, request: &Request, planner: Planner) -> Option<Compiled> {
+        self.planned.lock().take().filter(|plan| plan.is_of(request, planner))
     }
 
     /// Sets the stream for later executions.

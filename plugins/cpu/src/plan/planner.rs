@@ -70,7 +70,16 @@ impl Planner {
             flush_subnormals: is_set(FLUSH_SUBNORMALS),
         };
         let avoids_winograd = wire::int_setting(knobs, WINOGRAD) == Some(0);
-        Ok(Self::Fast(Settings { threads, constant_weights, convolution, avoids_winograd }))
+        let shares_weights = false;
+        Ok(Self::Fast(Settings { threads, constant_weights, shares_weights, convolution, avoids_winograd }))
+    }
+
+    /// The same engine, whose plans share packed weights in the store that their thread has set.
+    pub(crate) fn sharing(self) -> Self {
+        match self {
+            Self::Fast(settings) => Self::Fast(Settings { shares_weights: true, ..settings }),
+            Self::Reference => self,
+        }
     }
 
     /// The settings of `CPU_ENGINE`.

@@ -11,6 +11,7 @@ use crate::problem::Operand;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::recode::Recode;
 use crate::tensor::scratch::Scratch;
+use crate::tensor::store::PackedForm;
 use crate::threading::partition::Threads;
 
 /// The most operands of a kernel. Converted copies are numbered after all of its tensors, because an epilogue
@@ -33,10 +34,11 @@ pub(crate) struct Converted {
 struct Constant {
     /// Index of the weights in `copies`.
     index: usize,
+    /// The kernel that prepacks these weights. It runs only with the copy kept here, and ends before it: packed weights in
+    /// a store are known by its address.
+    kernel: Box<dyn Kernel>,
     /// Their converted copy.
     copy: Prepacked<u8>,
-    /// The kernel that prepacks these weights. It runs only with the copy kept here.
-    kernel: Box<dyn Kernel>,
 }
 
 /// An operand that is converted.
@@ -46,6 +48,7 @@ struct Copied {
     offset: usize,
     size: usize,
     is_result: bool,
+    form: PackedForm,
     /// A kernel that reads the first of two tensors and writes the second.
     kernel: Box<dyn Kernel>,
 }
@@ -95,7 +98,11 @@ impl Copies {
             return Err(format!("a copy of {} would have {size} bytes", tensor.data_type.name()));
         }
         let offset = self.scratch.area::<u8>(size, 1);
-        self.copies.push(Copied { slot: tensor.slot, offset, size, is_result, kernel });
+        let form = PackedForm::new("converted", 0).and([tensor.data_type as usize, compute as usize]);
+        let form = form.and(tensor.layout.dims().iter().copied());
+        let form =
+            [&tensor, &copy].iter().fold(form, |form, of| form.and(of.layout.strides().iter().copied()));
+        self.copies.push(Copied { slot: tensor.slot, offset, size, is_result, form, kernel });
         *operand = copy;
         Ok(())
     }
@@ -105,7 +112,7 @@ impl Copies {
     pub(crate) fn around(
         self,
         weights: usize,
-        constant_weights: bool,
+        [constant_weights, shares_weights]: [bool; 2],
         plan: impl Fn(bool) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Option<Converted>, Refusal> {
         let Self { copies, scratch, .. } = self;
@@ -115,7 +122,9 @@ impl Copies {
         let index = copies.iter().position(|copied| copied.slot == weights && !copied.is_result);
         let constant = match index {
             Some(index) if constant_weights => {
-                Some(Constant { index, copy: Prepacked::new(copies[index].size, true), kernel: plan(true)? })
+                let form = shares_weights.then(|| copies[index].form.clone());
+                let copy = Prepacked::new(copies[index].size, true, form);
+                Some(Constant { index, kernel: plan(true)?, copy })
             }
             _ => None,
         };

@@ -25,6 +25,7 @@ mod reference_normalization;
 mod reference_pointwise;
 mod reference_reduction;
 mod reference_resample;
+mod shared_weights;
 mod tails;
 mod whole_graphs;
 mod without_workspace;

@@ -155,6 +155,11 @@ impl<T: Accumulator> Direct<T> {
         let planes = if in_place { 0 } else { words * geometry.channel() };
         let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
+        let form = settings.shares_weights.then(|| {
+            let form =
+                operands.form("direct", scheme.pack as usize).on(isa).and([kernel.width, terms, words]);
+            form.and([panels, scheme.weights_size]).and(part.taps.iter().map(|tap| tap.1))
+        });
         Ok(Self {
             prefetches: pays(&operands),
             operands,
@@ -175,7 +180,7 @@ impl<T: Accumulator> Direct<T> {
             planes,
             sums,
             weights,
-            prepacked: Prepacked::new(weights, settings.constant_weights),
+            prepacked: Prepacked::new(weights, settings.constant_weights, form),
         })
     }
 

@@ -191,6 +191,11 @@ impl<T: Float> DirectSmall<T> {
         let pack = (kernel.pack_rhs)("w", weights.data_type)?;
         let store = (kernel.store)("y", output.data_type)?;
         let compute = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        let form = settings.shares_weights.then(|| {
+            let form = operands.form("direct-small", pack as usize).on(isa).and([width, panels]);
+            let form = form.and(parts.iter().flat_map(|part| [part.packed, part.rows]));
+            form.and([bytes(weights.data_type), usize::from(planes.are_padded())])
+        });
         Ok(Self {
             isa,
             kernel,
@@ -213,7 +218,7 @@ impl<T: Float> DirectSmall<T> {
                 None => None,
             },
             exact: planes.are_padded().then_some(exact),
-            prepacked: Prepacked::new(packed, settings.constant_weights),
+            prepacked: Prepacked::new(packed, settings.constant_weights, form),
             planes,
             parts,
             operands,

@@ -136,6 +136,11 @@ impl<T: Float> Im2col<T> {
         let units = operands.groups * tiles.div_ceil(block) * chunks;
         let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_stride.is_some() { 0 } else { all_weights };
+        let pack = pack_of::<T>(operands.weights.data_type)?;
+        let form = settings.shares_weights.then(|| {
+            let form = operands.form("im2col", pack as usize);
+            form.and([kernel.rows, panels, depth, usize::from(is_padded)])
+        });
         Ok(Self {
             prefetches: bytes(operands) >= FAR as f64,
             operands: operands.clone(),
@@ -155,10 +160,10 @@ impl<T: Float> Im2col<T> {
             chunks,
             workers: threads.workers(time, units),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
-            pack: pack_of::<T>(operands.weights.data_type)?,
+            pack,
             channel_epilogue,
             weights_stride,
-            prepacked: Prepacked::new(weights, settings.constant_weights),
+            prepacked: Prepacked::new(weights, settings.constant_weights, form),
             areas: ScratchLayout {
                 weights,
                 columns: block * depth * kernel.columns(),

@@ -208,6 +208,10 @@ impl<T: Float> ImplicitGemm<T> {
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
         let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
         let scratch = ScratchLayout { weights, planes, tile: kernel.rows * kernel.columns() };
+        let form = settings.shares_weights.then(|| {
+            let form = operands.form("implicit-gemm", pack as usize).and([kernel.rows, panels]);
+            form.and(parts.iter().flat_map(|part| [part.packed, part.panel]))
+        });
         Ok(Self {
             prefetches: pays(&operands),
             operands,
@@ -229,7 +233,7 @@ impl<T: Float> ImplicitGemm<T> {
             in_place,
             written_in_place,
             weights_stride,
-            prepacked: Prepacked::new(scratch.weights, settings.constant_weights),
+            prepacked: Prepacked::new(scratch.weights, settings.constant_weights, form),
             scratch,
         })
     }

@@ -185,11 +185,15 @@ impl<T: Float> Winograd<T> {
             other => return Err(not_a_float(other))
         );
         let weights = operands.groups * panels * kernel.rows * operands.channels * positions;
+        let form = settings.shares_weights.then(|| {
+            let form = operands.form("winograd", pack as usize).on(isa).and(window);
+            form.and([tile.side, tile.outputs, tile.stride, panels, kernel.rows])
+        });
         Ok(Self {
             together: of_chunk.div_ceil(of_chunk.div_ceil(most)),
             workers: threads.workers(time, blocks * chunks),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
-            prepacked: Prepacked::new(weights, settings.constant_weights),
+            prepacked: Prepacked::new(weights, settings.constant_weights, form),
             prefetches: prefetch::pays(operands),
             operands: operands.clone(),
             isa,
