@@ -5,12 +5,11 @@ use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use hipdnn::graph::Graph;
-use hipdnn::{ExecutionPlan, GraphBuilder, Handle, VariantPack};
+use hipdnn::{ExecutionPlan, Handle, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
-use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, Slab, View, Work, elements};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, Slab, View, elements};
 use crate::memory::Memory;
 use crate::model::{Model, ValueId};
 use crate::operators;
@@ -22,6 +21,7 @@ use crate::samples;
 use crate::shapes;
 use crate::terminate;
 use crate::threads::{Parallel, Threads};
+use crate::weights::Weights;
 
 mod bits;
 mod copy;
@@ -31,6 +31,7 @@ mod host;
 mod inputs;
 mod integers;
 mod overlap;
+mod planning;
 mod replay;
 
 pub use division::{check, divide};
@@ -70,11 +71,16 @@ pub struct Subgraph {
     floors: Vec<(usize, usize, usize)>,
     /// The outputs whose number of rows is only known after a run.
     open: Vec<usize>,
-    /// The plans in use, by the text of their graphs.
-    stages: Mutex<HashMap<String, Weak<ExecutionPlan>>>,
+    /// The plans in use.
+    stages: Mutex<Stages>,
+    /// Where the plans of the session share packed weights, if the engine does.
+    weights: Option<Arc<Weights>>,
     /// Plans of a compiled model, by the text of their graphs.
     saved: HashMap<String, Vec<u8>>,
 }
+
+/// Plans, by whether they share packed weights, and the text of their graphs.
+type Stages = HashMap<(bool, String), Weak<ExecutionPlan>>;
 
 /// Computes a host operation: its kind, the tensors read, and the tensors written.
 type OnHost<'a> = &'a dyn Fn(&Host, (&[Bound], &[Bound])) -> std::result::Result<(), String>;
@@ -105,7 +111,7 @@ impl Subgraph {
         model: Model,
         options: Options,
         (library, engines, residence): (&'static Library, Engines, Residence),
-        saved: HashMap<String, Vec<u8>>,
+        (weights, saved): (Option<Arc<Weights>>, HashMap<String, Vec<u8>>),
     ) -> Result<Self> {
         let mut model = model;
         // GPU engines compute attention only in half precision.
@@ -137,6 +143,7 @@ impl Subgraph {
             floors,
             open,
             stages: Mutex::default(),
+            weights,
             saved,
         };
         let dims = subgraph.model.inputs.iter().map(|id| {
@@ -208,106 +215,9 @@ impl Subgraph {
         Ok(made)
     }
 
-    fn prepare(&self, dims: &[&[i64]], integers: &Integers) -> Result<Prepared> {
-        let graphs = self.lower(dims, integers)?;
-        let on_gpu = self.on_gpu.is_some();
-        let copies = match &self.on_gpu {
-            Some(on_gpu) => Copies::of(on_gpu.gpu(), &graphs)?,
-            None => Copies::default(),
-        };
-        let mut prepared = Prepared {
-            stages: Vec::new(),
-            scratch: graphs.scratch,
-            workspace: 0,
-            outputs: graphs.outputs,
-            data: graphs.data,
-            copies,
-            continued: Vec::new(),
-            captures: AtomicUsize::new(0),
-        };
-        let mut may_capture = self.options.capture;
-        // Kept alive until all stages hold theirs.
-        let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
-        for stage in graphs.stages {
-            prepared.stages.push(match stage.work {
-                Work::Host { origin, host, reads, writes } => {
-                    let title = format!("{}: {origin} [{host:?}]", self.name);
-                    Ready::Host { title, host, reads, writes }
-                }
-                Work::Graph { graph, bindings, constant_weights, origins } => {
-                    let title = self.title(&graph);
-                    let (graph, bindings) =
-                        if on_gpu { division::as_planned(&graph, bindings) } else { (*graph, bindings) };
-                    let (plan, can_be_captured) = self.stage(graph, constant_weights, &title)?;
-                    may_capture &= can_be_captured;
-                    prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
-                    Ready::Plan { title, origins, plan, bindings }
-                }
-            });
-        }
-        prepared.continued = overlap::continued(&prepared.stages);
-        if may_capture {
-            prepared.captures = AtomicUsize::new(replay::MOST);
-        }
-        Ok(prepared)
-    }
-
-    /// A graph's title in profiles: its first nodes.
-    fn title(&self, graph: &Graph) -> String {
-        let names: Vec<&str> = graph.nodes.iter().take(3).map(|node| node.name.as_str()).collect();
-        let more = if graph.nodes.len() > 3 {
-            format!(" and {} more", graph.nodes.len() - 3)
-        } else {
-            String::new()
-        };
-        format!("{}: {}{more}", self.name, names.join(", "))
-    }
-
     /// The name of the fused node.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The existing plans as bytes, each with the text of its graph.
-    pub fn plans(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let alive = stages.iter().filter_map(|(key, plan)| Some((key.clone(), plan.upgrade()?)));
-        alive
-            .map(|(key, plan)| {
-                Ok((key, plan.bytes().map_err(|error| self.failure(&Failure::from(error).text))?))
-            })
-            .collect()
-    }
-
-    /// The plan of a graph, shared between shapes so that weights are packed only once, and whether its executions
-    /// can be captured.
-    fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<(Arc<ExecutionPlan>, bool)> {
-        let key = format!("{constant_weights} {}", division::key(&graph));
-        let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let suits_generated = graph.suits_generated_kernels();
-        let known = stages().get(&key).and_then(Weak::upgrade);
-        let saved = self.saved.get(&key);
-        let plan = self.library.with_handle(|handle| {
-            let build = |graph| Ok(GraphBuilder::from(graph).build(handle)?);
-            // A plan that cannot be read is made anew.
-            let read = |bytes: &Vec<u8>| ExecutionPlan::from_bytes(handle, bytes).ok().map(Arc::new);
-            if let Some(plan) = known.clone().or_else(|| saved.and_then(read)) {
-                let can_be_captured = self.engines.capture(&plan, || build(graph));
-                return Ok((plan, can_be_captured));
-            }
-            let graph = build(graph)?;
-            let plan =
-                self.engines.plan(&graph, &self.options.settings(constant_weights), suits_generated)?;
-            let can_be_captured = self.engines.capture(&plan, || Ok(graph));
-            Ok((Arc::new(plan), can_be_captured))
-        });
-        let plan = plan.map_err(|failure| Failure::ep(format!("subgraph {title}: {}", failure.text)))?;
-        if known.is_none() {
-            let mut stages = stages();
-            stages.retain(|_, plan| plan.strong_count() > 0);
-            stages.insert(key, Arc::downgrade(&plan.0));
-        }
-        Ok(plan)
     }
 
     /// Whether every run finds the same elements in an input.

@@ -23,6 +23,7 @@ use crate::partition::{self, Verdict};
 use crate::profile;
 use crate::samples::Samples;
 use crate::terminate;
+use crate::weights::Weights;
 
 mod compute;
 mod saved;
@@ -56,6 +57,8 @@ pub struct Ep {
     memory: *const OrtMemoryDevice,
     /// The engine's answers about graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
+    /// Where the session's plans share packed weights, if the engine has such a store.
+    weights: Option<Arc<Weights>>,
     /// What made it, and releases it.
     _factory: Arc<dyn Any + Send + Sync>,
 }
@@ -96,6 +99,7 @@ impl Ep {
             later: [ptr::null(); 1],
         };
         let compatibility = CString::new(context::compatibility()).unwrap_or_default();
+        let weights = Weights::new().filter(|_| engines.gpu().is_none()).map(Arc::new);
         let ep = Self {
             base,
             ort,
@@ -107,6 +111,7 @@ impl Ep {
             has_taken: AtomicBool::new(false),
             memory: memory.unwrap_or(ptr::null()),
             answers: Mutex::default(),
+            weights,
             _factory: factory,
         };
         Ok(Box::into_raw(Box::new(ep)).cast())
@@ -203,6 +208,7 @@ impl Ep {
         }
         let place = if self.memory.is_null() { Residence::Host } else { Residence::Gpu };
         let engines = self.engines.clone();
+        let saved = (self.weights.clone(), saved);
         let subgraph = Subgraph::new(&name, model, options, (self.library, engines, place), saved)?;
         Ok((subgraph, path))
     }

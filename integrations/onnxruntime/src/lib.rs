@@ -29,6 +29,7 @@ pub mod shapes;
 pub mod steps;
 pub mod terminate;
 pub mod threads;
+pub mod weights;
 
 use std::ffi::c_char;
 

@@ -1,12 +1,13 @@
 """Models that leave sizes open: one subgraph, whatever the sizes, with CPUExecutionProvider's results."""
 
+import gc
 import sys
 
 import numpy as np
 import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper
-from session_tests import RANDOM, agree, model
+from session_tests import RANDOM, agree, model, resident
 
 FLOAT = TensorProto.FLOAT
 
@@ -216,6 +217,59 @@ def test_messages_are_added_at_the_nodes_of_a_graph():
         return {"x": floats(count, 32), **ends}
 
     whole(data, [feeds(50, 400), feeds(7, 30)])
+
+
+def products(count, size, seed):
+    """Layers whose number of rows is open."""
+    nodes, weights, x, random = [], [], "x", np.random.default_rng(seed)
+    for at in range(count):
+        weights.append((f"w{at}", random.standard_normal((size, size)).astype(np.float32) * 1.4 / size**0.5))
+        nodes.append(helper.make_node("MatMul", [x, f"w{at}"], [f"p{at}"], name=f"product{at}"))
+        nodes.append(helper.make_node("Relu", [f"p{at}"], [f"y{at}"], name=f"relu{at}"))
+        x = f"y{at}"
+    return model(nodes, [("x", FLOAT, ["N", size])], [(x, FLOAT)], weights)
+
+
+def test_plans_of_all_lengths_share_their_weights():
+    count, size = 8, 768
+    data = products(count, size, 1)
+    own, plain = provider.session(data, {"take": "all", "plans": "64"}, 1), provider.plain(data, 1)
+    agree(own, plain, {"x": floats(3, size)})
+    before = resident()
+    for rows in range(20, 60):
+        own.run(None, {"x": floats(rows, size)})
+    # Each plan would have packed all weights.
+    of_weights = 4 * count * size * size
+    assert resident() - before < 4 * of_weights, f"{(resident() - before) >> 20} MiB for 40 plans"
+    for rows in (1, 2, 4, 16, 25, 300):
+        agree(own, plain, {"x": floats(rows, size)})
+
+
+def test_weights_of_sessions_that_ended_are_forgotten():
+    """Whose memory the next ones get."""
+    for seed in range(6):
+        data = products(3, 256, seed)
+        own, plain = provider.session(data, {"take": "all"}, 1), provider.plain(data, 1)
+        for rows in (5, 40, 5):
+            agree(own, plain, {"x": floats(rows, 256)})
+        del own
+        gc.collect()
+
+
+def test_threads_make_plans_for_their_lengths():
+    data = products(4, 128, 2)
+    own, plain, wrong = provider.session(data, {"take": "all"}, 1), provider.plain(data, 1), []
+    feeds = [{"x": floats(rows, 128)} for rows in range(1, 60)]
+    wanted = [plain.run(None, of)[0] for of in feeds]
+
+    def work(seed):
+        for at in np.random.default_rng(seed).permutation(len(feeds)):
+            gap = provider.difference(own.run(None, feeds[at])[0], wanted[at])
+            if not gap < 1e-5:
+                wrong.append((at, gap))
+
+    provider.in_threads(work, 6)
+    assert not wrong, wrong
 
 
 def main():

@@ -127,7 +127,8 @@ pub fn plain(graph: &Graph) -> (Graph, HashMap<i64, i64>) {
     (plain, places)
 }
 
-/// A graph and its bindings as executed on GPUs: equal layers share a plan there, as plans pack no weights.
+/// A graph and its bindings as executed if equal layers share a plan: on GPUs, whose plans pack no weights, and of plans that share
+/// packed weights.
 pub fn as_planned(graph: &Graph, bindings: Vec<(i64, Place)>) -> (Graph, Vec<(i64, Place)>) {
     let (graph, numbers) = plain(graph);
     let numbered = bindings.into_iter().filter_map(|(uid, place)| Some((*numbers.get(&uid)?, place)));
@@ -149,7 +150,7 @@ pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<Execution
         loop {
             let next = wanted.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((graph, constant_weights)) = next else { break };
-            if let Ok((plan, _)) = subgraph.stage(graph, constant_weights, "") {
+            if let Ok((plan, _)) = subgraph.stage(graph, [constant_weights, false], "") {
                 made.lock().unwrap_or_else(PoisonError::into_inner).push(plan);
             }
         }

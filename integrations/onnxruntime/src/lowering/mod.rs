@@ -10,7 +10,7 @@ mod program;
 mod slab;
 mod view;
 
-pub use plan::{Bound, Graphs, Place, Stage, Work};
+pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
 pub use slab::{Item, OnHost, Shared, Slab};
 pub use view::{View, elements, packed};
@@ -281,9 +281,11 @@ impl<'m> Lowering<'m> {
                 if let Some((id, folds)) = output.zip(self.folds)
                     && let Ok(mut folds) = folds.lock()
                 {
-                    folds.insert(id, memory.clone());
+                    // If another thread was faster, its memory stays.
+                    folds.entry(id).or_insert(memory).clone()
+                } else {
+                    memory
                 }
-                memory
             }
         };
         let buffer = self.program.data(element, memory, elements(dims));

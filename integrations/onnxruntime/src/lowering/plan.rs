@@ -117,7 +117,7 @@ impl Class {
 }
 
 /// The operand of an operation that an engine may pack.
-fn weights(operation: &Operation) -> Option<i64> {
+pub fn weights(operation: &Operation) -> Option<i64> {
     match operation {
         Operation::ConvolutionForward(conv) => Some(conv.w),
         Operation::ConvolutionBackwardData(conv) => Some(conv.w),
