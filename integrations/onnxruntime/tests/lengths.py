@@ -115,7 +115,9 @@ def main():
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             where = f"{platform.machine()}, {os.cpu_count()} processors, ONNX Runtime {provider.ort.__version__}"
-            writer.writerow([*NAMES, f"{where}, integrations/onnxruntime/tests/lengths.py, {time.strftime('%Y-%m-%d')}"])
+            writer.writerow(
+                [*NAMES, f"{where}, integrations/onnxruntime/tests/lengths.py, {time.strftime('%Y-%m-%d')}"]
+            )
             writer.writerows(lines)
 
 

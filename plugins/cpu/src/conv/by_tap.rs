@@ -44,12 +44,12 @@ impl Tap {
             let (stride, padding, window) = (c.stride[axis], c.pre_padding[axis], c.window[axis]);
             let at = index % window;
             index /= window;
-            let ahead = at * c.dilation[axis];
-            let first = padding.saturating_sub(ahead).div_ceil(stride);
-            let end = (c.input[axis] + padding).saturating_sub(ahead).div_ceil(stride).min(c.output[axis]);
+            let reach = at * c.dilation[axis];
+            let first = padding.saturating_sub(reach).div_ceil(stride);
+            let end = (c.input[axis] + padding).saturating_sub(reach).div_ceil(stride).min(c.output[axis]);
             tap.first[axis] = first;
             tap.outputs[axis] = end.checked_sub(first).filter(|outputs| *outputs > 0)?;
-            tap.input[axis] = first * stride + ahead - padding;
+            tap.input[axis] = first * stride + reach - padding;
             tap.filter[axis] = if c.mirrored { window - 1 - at } else { at };
         }
         Some(tap)
@@ -73,8 +73,8 @@ impl Tap {
             w: part(&c.w, [c.groups * c.out_channels, c.in_channels], &[1; 3][..spatial])?,
             ..*c
         };
-        for axis in 0..spatial {
-            (of.input[axis], of.output[axis]) = (spans[axis], self.outputs[axis]);
+        for (axis, span) in spans.into_iter().enumerate().take(spatial) {
+            (of.input[axis], of.output[axis]) = (span, self.outputs[axis]);
             (of.window[axis], of.dilation[axis], of.pre_padding[axis]) = (1, 1, 0);
         }
         Ok(of)

@@ -283,9 +283,9 @@ impl Plan {
         })
     }
 
-    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless
-    /// it fails, is the first with weights of a store ([`crate::tensor::store`]), or has a null workspace while more executions than ever run concurrently: the plan then
-    /// allocates memory and keeps it.
+    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails, is the first
+    /// with weights of a store ([`crate::tensor::store`]), or has a null workspace while more executions than ever run concurrently:
+    /// the plan then allocates memory and keeps it.
     ///
     /// `buffers` bind tensors by uid in any order; other uids are ignored. If a uid is bound twice, either
     /// binding may be used. The error names a uid that is unbound or bound to null.
@@ -313,8 +313,8 @@ impl Plan {
             workspace
         };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
-        // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
         let stop = Stop::of_thread();
+        // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
         let run = || unsafe { self.run(buffers, aligned, stop) };
         partition::enter(self.threads, || if self.flushes { subnormals::flushed(run) } else { run() })
     }

@@ -157,27 +157,17 @@ impl<T: Float> Line<T> {
         let start = self.start::<J>(lines);
         let from: [*const T; LINES] =
             array::from_fn(|line| plane.line(lines.depth.first, lines.rows.first + line));
-        // SAFETY: the plane has the lines, of which lanes inside of x are read; `to` has the columns.
+        // SAFETY: the plane has the lines, and `to` the columns.
         unsafe {
             single::<V, J>(shape, plane, lines, 0..inner.start, to);
             single::<V, J>(shape, plane, lines, inner.end..output, to);
-            for column in inner.clone().step_by(V::LANES) {
-                let count = (inner.end - column).min(V::LANES);
-                let first = column * stride - shape.padding[COLUMNS];
-                let mut total = V::splat(J::start());
-                for at in (first..first + window).step_by(stride) {
-                    let near: V = combined::<V, J, LINES>(from, start, (at, input));
-                    if stride == 1 {
-                        total = J::merge_vector(total, near);
-                        continue;
-                    }
-                    let (even, odd) =
-                        near.unzip(combined::<V, J, LINES>(from, start, (at + V::LANES, input)));
-                    total = J::merge_vector(total, even);
-                    if at + 1 < first + window {
-                        total = J::merge_vector(total, odd);
-                    }
-                }
+        }
+        for column in inner.clone().step_by(V::LANES) {
+            let count = (inner.end - column).min(V::LANES);
+            let first = column * stride - shape.padding[COLUMNS];
+            // SAFETY: the plane has the lines, of which lanes inside of x are read; `to` has the columns.
+            unsafe {
+                let mut total: V = windows::<V, J, LINES>(from, start, (first, input), [window, stride]);
                 if !shape.is_maximum() {
                     total = total.lanewise(Lanewise::Div, self.divisors(shape, lines, column));
                 }
@@ -299,6 +289,37 @@ unsafe fn combined<V: Vector, J: Combine, const LINES: usize>(
         }
         total
     }
+}
+
+/// The windows from `first` on, of some lines with `len` columns.
+///
+/// # Safety
+/// As [`combined`].
+#[inline(always)]
+unsafe fn windows<V: Vector, J: Combine, const LINES: usize>(
+    lines: [*const V::Scalar; LINES],
+    start: V::Scalar,
+    (first, len): (usize, usize),
+    [window, stride]: [usize; 2],
+) -> V {
+    // SAFETY: the processor has the instructions.
+    let mut total = unsafe { V::splat(J::start()) };
+    for at in (first..first + window).step_by(stride) {
+        // SAFETY: the lines have the columns, as this function requires.
+        let near = unsafe { combined::<V, J, LINES>(lines, start, (at, len)) };
+        if stride == 1 {
+            total = J::merge_vector(total, near);
+            continue;
+        }
+        // SAFETY: the same columns, a vector later; lanes beyond the last one are not read.
+        let far = unsafe { combined::<V, J, LINES>(lines, start, (at + V::LANES, len)) };
+        let (even, odd) = near.unzip(far);
+        total = J::merge_vector(total, even);
+        if at + 1 < first + window {
+            total = J::merge_vector(total, odd);
+        }
+    }
+    total
 }
 
 /// The windows of a vector of columns, whose stride is 1 or 2.

@@ -3,7 +3,6 @@
 //! Programs that use OpenMP between executions, such as PyTorch, leave that runtime's threads polling for
 //! milliseconds. A second pool would compete with them for processors, so work goes to them instead.
 
-use crate::simd::array::Each;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -50,7 +49,7 @@ impl OpenMp {
         let parallel = object.function(c"GOMP_parallel")?;
         let [thread, threads, most_threads] =
             [c"omp_get_thread_num", c"omp_get_num_threads", c"omp_get_max_threads"]
-                .each(|name| object.function(name));
+                .map(|name| object.function(name));
         // SAFETY: every runtime that exports these functions gives them these types.
         unsafe {
             Some(Self {

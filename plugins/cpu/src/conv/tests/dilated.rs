@@ -103,7 +103,7 @@ fn large_layers_are_computed_by_phases() {
     }
 }
 
-/// Windows that are mostly in the padding, of any shape and layout; a value that is not finite reaches what meets it only.
+/// Windows that are mostly in the padding, of any shape and layout; NaN and infinity reach what meets them only.
 #[test]
 fn taps_that_meet_parts_of_the_image_are_summed() {
     let (mut random, mut by_taps) = (Random::new(43), 0);
