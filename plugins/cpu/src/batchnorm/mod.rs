@@ -132,12 +132,13 @@ fn plan_in<T: Float>(
             .chain
             .sum_and_relu(operands[2].data_type)
             .filter(|_| !by_rows && have_compute_type::<T>(&operands));
-        // A residual must not change the loops, whose order is that of the sums.
+        // A residual must not change the loops, whose order is that of the sums, nor who computes them: runs need direct memory.
+        let are_runs = nest.inner_strides == [1; 3];
         let with_residual = sum_and_relu.as_ref().and_then(|(added, _)| {
             let (own, strides) = walk(&added.as_ref()?.strides[..operands[1].layout.rank()]);
             let is_same = (own.runs(), own.len, own.single().is_some())
                 == (nest.runs(), nest.len, nest.single().is_some());
-            is_same.then_some((own, strides))
+            (is_same && (own.inner_strides[0] == 1 || !are_runs)).then_some((own, strides))
         });
         match sum_and_relu {
             Some((None, relu)) => epilogue.relu = relu,
