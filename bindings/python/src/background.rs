@@ -80,7 +80,7 @@ pub trait Work: Send + Sync {
 pub struct Job<R> {
     result: Mutex<Option<Result<R, Box<dyn Any + Send>>>>,
     ended: Condvar,
-    /// Not 0 once nobody waits for the result: engines stop before their next step.
+    /// Not 0 once the caller was interrupted: engines stop before their next step.
     stop: AtomicU32,
 }
 

@@ -26,7 +26,7 @@ struct Pool {
 pub type Parallel<'a> = &'a dyn Fn(usize, &(dyn Fn(usize) + Sync)) -> Result<(), String>;
 
 type Work = unsafe extern "C" fn(*mut c_void, usize);
-type Lend = unsafe extern "C" fn(*const Pool) -> *const Pool;
+type Lend = Setter<Pool>;
 type Loop = unsafe extern "C" fn(Work, *mut c_void, usize, usize) -> c_int;
 
 /// The engine's functions, if its plugin has them.
@@ -72,7 +72,7 @@ impl Threads {
         let lender = Lender { ort, context, options: terminate::run() };
         let pool = Pool { run: Some(run), program: (&raw const lender).cast_mut().cast() };
         // SAFETY: pool and lender outlive the guard, which restores the former pool.
-        let _end = End { lend: self.lend, before: unsafe { (self.lend)(&raw const pool) } };
+        let _end = unsafe { Set::new(self.lend, &raw const pool) };
         f()
     }
 }
@@ -126,16 +126,30 @@ struct Lender {
     options: *const OrtRunOptions,
 }
 
-/// Restores the former pool on drop.
-struct End {
-    lend: Lend,
-    before: *const Pool,
+/// A function of the engine's plugin that sets what this thread's calls use, and returns what was set before.
+pub type Setter<T> = unsafe extern "C" fn(*const T) -> *const T;
+
+/// What is set for this thread. Restores the former on drop.
+pub struct Set<T> {
+    set: Setter<T>,
+    before: *const T,
 }
 
-impl Drop for End {
+impl<T> Set<T> {
+    /// Sets it.
+    ///
+    /// # Safety
+    /// The function may be called with `now`, which outlives this.
+    pub unsafe fn new(set: Setter<T>, now: *const T) -> Self {
+        // SAFETY: this function requires that it may be called so.
+        Self { set, before: unsafe { set(now) } }
+    }
+}
+
+impl<T> Drop for Set<T> {
     fn drop(&mut self) {
-        // SAFETY: the former pool is null, or that of an outer call on this thread.
-        unsafe { (self.lend)(self.before) };
+        // SAFETY: the former is null, or that of an outer call on this thread.
+        unsafe { (self.set)(self.before) };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 
-use crate::threads::function;
+use crate::threads::{Set, Setter, function};
 
 /// The functions of the engine's plugin that make a store, set it for the plans of a thread, and destroy it.
 const CREATE: &CStr = c"hipdnnCpuPluginCreateWeights_ext";
@@ -10,7 +10,7 @@ const SHARE: &CStr = c"hipdnnCpuPluginShareWeights_ext";
 const DESTROY: &CStr = c"hipdnnCpuPluginDestroyWeights_ext";
 
 type Create = extern "C" fn() -> *mut c_void;
-type Share = unsafe extern "C" fn(*const c_void) -> *const c_void;
+type Share = Setter<c_void>;
 type Destroy = unsafe extern "C" fn(*mut c_void);
 
 /// A store for the constants of one session, whose addresses keep their elements as long as the session has plans.
@@ -44,7 +44,7 @@ impl Weights {
     /// Runs `f`, whose plans share packed weights.
     pub fn sharing<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: the store outlives the guard, which restores the former one.
-        let _end = End { share: self.share, before: unsafe { (self.share)(self.store) } };
+        let _end = unsafe { Set::new(self.share, self.store) };
         f()
     }
 }
@@ -53,18 +53,5 @@ impl Drop for Weights {
     fn drop(&mut self) {
         // SAFETY: `new` made the store, and no thread has set it: `sharing` borrows it.
         unsafe { (self.destroy)(self.store) };
-    }
-}
-
-/// Restores the former store on drop.
-struct End {
-    share: Share,
-    before: *const c_void,
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // SAFETY: the former store is null, or that of an outer call on this thread.
-        unsafe { (self.share)(self.before) };
     }
 }

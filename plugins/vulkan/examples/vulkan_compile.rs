@@ -94,7 +94,7 @@ impl Compiler {
                     .find(|own| own.name_as_c_str().is_ok_and(|text| text.to_bytes() == name.as_bytes()));
                 let own = own.ok_or_else(|| Failure::from(format!("the compiler does not tell {name:?}")))?;
                 if own.format != vk::PipelineExecutableStatisticFormatKHR::UINT64 {
-                    return Err(Failure::from(format!("{name:?} is no number of 64 bits")));
+                    return Err(Failure::from(format!("{name:?}: expected a number of 64 bits")));
                 }
                 // SAFETY: the format says which field is valid.
                 *told += unsafe { own.value.u64 };

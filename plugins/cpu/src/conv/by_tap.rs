@@ -69,7 +69,7 @@ impl Tap {
         });
         let mut of = Convolution {
             x: part(&c.x, [c.batch, c.groups * c.in_channels], &spans[..spatial])?,
-            y: self.outputs_of(&c.y, c)?,
+            y: part(&c.y, [c.batch, c.groups * c.out_channels], &self.outputs[..spatial])?,
             w: part(&c.w, [c.groups * c.out_channels, c.in_channels], &[1; 3][..spatial])?,
             ..*c
         };
@@ -78,11 +78,6 @@ impl Tap {
             (of.window[axis], of.dilation[axis], of.pre_padding[axis]) = (1, 1, 0);
         }
         Ok(of)
-    }
-
-    /// The outputs of a tensor that has y's shape.
-    fn outputs_of(&self, operand: &Operand, c: &Convolution) -> Result<Operand, Refusal> {
-        part(operand, [c.batch, c.groups * c.out_channels], &self.outputs[..c.spatial])
     }
 
     /// Where each tensor's part begins, in bytes.
@@ -134,11 +129,9 @@ pub(crate) fn plan(problem: &Problem<'_>, plan: Plan) -> Option<Box<dyn Kernel>>
     }
     let all: usize = c.window[..c.spatial].iter().product();
     let mut taps: Vec<Tap> = (0..all).filter_map(|index| Tap::of(c, index)).collect();
-    let outputs = |sizes: &[usize; 3]| sizes[..c.spatial].iter().map(|size| *size as f64).product::<f64>();
+    let outputs = |sizes: &[usize]| sizes[..c.spatial].iter().map(|size| *size as f64).product::<f64>();
     let met: f64 = taps.iter().map(|tap| outputs(&tap.outputs)).sum();
-    let mut output = [1; 3];
-    output[..c.spatial].copy_from_slice(&c.output[..c.spatial]);
-    if met > MOST_MET * all as f64 * outputs(&output) {
+    if met > MOST_MET * all as f64 * outputs(&c.output) {
         return None;
     }
     // The first one writes all results, to which the others add.

@@ -27,7 +27,7 @@ const FULL: u8 = 2;
 
 /// The memory, its state, and whose weights it has.
 pub(crate) struct Packed {
-    /// Capacity for all bytes; empty if there is none.
+    /// Room for all bytes, or no room if the system refused it or weights are not prepacked.
     lines: Vec<MaybeUninit<Line>>,
     first: *mut u8,
     state: AtomicU8,

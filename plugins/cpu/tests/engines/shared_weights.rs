@@ -350,7 +350,7 @@ fn threads_share_a_store() {
 /// The address of weights that all threads read.
 struct Shared(*const u8);
 
-// SAFETY: nobody writes the weights.
+// SAFETY: the threads of the test only read the weights.
 unsafe impl Send for Shared {}
 
 impl Shared {
