@@ -8,11 +8,12 @@ use crate::pointwise::Epilogue;
 use crate::pointwise::activation::Activation;
 use crate::pointwise::chain::{Operation, Value};
 use crate::pointwise::elements::BlockEpilogue;
+use crate::simd::clip::Clip;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_compute_type;
 
-/// The usual epilogue: optional bias per channel, residual and RELU, in this order. Another activation may
-/// replace RELU, or precede the residual.
+/// The usual epilogue: optional bias per channel, residual and a clip, in this order. Another activation may
+/// replace the clip, or precede the residual.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ChannelEpilogue {
     /// The bias: index among the kernel's pointers, and stride.
@@ -23,8 +24,8 @@ pub(crate) struct ChannelEpilogue {
     pub(crate) activation: Option<Activation>,
     /// Whether the residual is added after the activation instead of before.
     pub(crate) residual_last: bool,
-    /// Whether RELU follows.
-    pub(crate) relu: bool,
+    /// What comes last.
+    pub(crate) clip: Clip<f32>,
 }
 
 impl TileFunction for Activation {
@@ -35,8 +36,8 @@ impl TileFunction for Activation {
 }
 
 impl ChannelEpilogue {
-    /// A chain of operations as such an epilogue, if it has no activation but RELU.
-    pub(crate) fn with_relu<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
+    /// A chain of operations as such an epilogue, if it has no activation but a clip.
+    pub(crate) fn without_function<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         Self::of::<T>(epilogue, spatial).filter(|channel_epilogue| channel_epilogue.activation.is_none())
     }
 
@@ -51,17 +52,30 @@ impl ChannelEpilogue {
             .inputs
             .first()
             .filter(|own| is_compute_type::<T>(own.data_type) && epilogue.is_in(own.data_type))?;
+        // A residual may follow a clamp, but not RELU.
+        let is_end = |index: usize| {
+            let rest = epilogue.chain.steps.iter().skip(index + 1);
+            rest.clone()
+                .all(|step| matches!(&step.operation, Operation::Pointwise(PointwiseMode::Identity, _)))
+        };
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
         let mut index = 0;
         while let Some(step) = epilogue.chain.steps.get(index) {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
             let is_copy = *mode == PointwiseMode::Identity && step.operands == [last];
-            if step.one || !is_compute_type::<T>(step.stored) || (channel_epilogue.relu && !is_copy) {
+            if step.one
+                || !is_compute_type::<T>(step.stored)
+                || (channel_epilogue.clip != Clip::Nothing && !is_copy)
+            {
                 return None;
             }
             match (mode, step.operands.as_slice()) {
-                (_, [value]) if *value == last && step.is_relu() => channel_epilogue.relu = true,
+                (_, [value])
+                    if *value == last && step.clip().is_some() && (step.is_relu() || is_end(index)) =>
+                {
+                    channel_epilogue.clip = step.clip()?;
+                }
                 _ if is_copy => {}
                 (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
                     let Value::Input(other) = *(if *first == last { second } else { first }) else {
@@ -119,8 +133,9 @@ impl ChannelEpilogue {
             // SAFETY: the tensors are those of the operation.
             (activation as &dyn TileFunction, unsafe { activation.numbers(tensors) })
         });
-        let Self { residual_last, relu, .. } = *self;
-        RegisterEpilogue { bias, bias_stride, residual, residual_stride, function, residual_last, relu }
+        let clip = self.clip.to();
+        let residual_last = self.residual_last;
+        RegisterEpilogue { bias, bias_stride, residual, residual_stride, function, residual_last, clip }
     }
 }
 

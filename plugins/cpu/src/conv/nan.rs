@@ -3,7 +3,7 @@
 
 use crate::gemm::kernel::MAX_ROWS;
 use crate::gemm::tile::{Order, Tile};
-use crate::simd::vector::{Float, relu};
+use crate::simd::vector::Float;
 use crate::tensor::row_converter::all_finite;
 
 /// Whether a tile of (rows, row stride) and this many columns has NaN.
@@ -101,8 +101,7 @@ pub(crate) unsafe fn compute_column_again<T: Float>(
             if let (Some(residual), true) = (residual, epilogue.residual_last) {
                 sum = sum + residual;
             }
-            let sum = if epilogue.relu { relu(sum) } else { sum };
-            tile.to.add(row * tile.to_stride + column).write_unaligned(sum);
+            tile.to.add(row * tile.to_stride + column).write_unaligned(epilogue.clip.of(sum));
         }
     }
 }

@@ -64,7 +64,7 @@ impl<T: Float> ChannelsFirst<T> {
         let work = planes as f64 * (plane as f64 * each * size_of::<T>() as f64 / 4.0 + input + BEGIN);
         let wanted = Parts::wanted(threads, work);
         // An epilogue on stored results finds them in the L1 cache.
-        let stores = channel_epilogue.as_ref().is_some_and(|epilogue| epilogue.affine.is_none());
+        let stores = channel_epilogue.as_ref().is_some_and(AffineEpilogue::has_block);
         let mut rows = shape.output[0];
         let whole = |least: usize| least.next_multiple_of(form.rows());
         if stores {
@@ -176,7 +176,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
             }
             channel += count;
         }
-        if let (None, Some(epilogue)) = (affine, channel_epilogue) {
+        if let Some(epilogue) = channel_epilogue {
             // SAFETY: the rows of the channels are computed.
             unsafe { epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows) };
         }

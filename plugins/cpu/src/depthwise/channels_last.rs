@@ -133,7 +133,7 @@ impl<T: Float> ChannelsLast<T> {
             let bands = shape.batch * shape.output[0].div_ceil(rows);
             let groups = wanted.div_ceil(bands).min(shape.channels.div_ceil(CHANNELS));
             let channels = shape.channels.div_ceil(groups).next_multiple_of(CHANNELS).min(shape.channels);
-            let stores = channel_epilogue.as_ref().is_some_and(|epilogue| epilogue.affine.is_none());
+            let stores = channel_epilogue.as_ref().is_some_and(AffineEpilogue::has_block);
             let most = if stores || !x.run.same || !y.run.same {
                 (NEAR / (shape.output[1] * channels)).max(1)
             } else {
@@ -307,7 +307,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
                 }
             }
         }
-        if let (None, Some(epilogue)) = (affine, channel_epilogue) {
+        if let Some(epilogue) = channel_epilogue {
             // SAFETY: the rows of the channels are computed.
             unsafe { epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows) };
         }

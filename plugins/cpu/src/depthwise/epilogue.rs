@@ -13,15 +13,16 @@ use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Input, Operation, Step, Value};
 use crate::pointwise::elements::BlockEpilogue;
+use crate::simd::clip::Clip;
 use crate::simd::vector::{Float, Lanewise, Vector};
 use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 /// The epilogue of a convolution.
 pub(crate) struct AffineEpilogue<T> {
-    /// The epilogue in registers, if possible.
+    /// What is computed in registers: all of it, or what a block without values of channels can follow.
     pub(crate) affine: Option<Affine<T>>,
-    /// The epilogue on a block of stored results.
-    block: Box<dyn BlockEpilogue>,
+    /// What is computed on a block of stored results.
+    block: Option<Box<dyn BlockEpilogue>>,
 }
 
 /// `clamp((accumulator + offset) * inner * factor + summand)`, each operation rounded, with one value per
@@ -36,15 +37,7 @@ pub(crate) struct Affine<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Registers<T> {
     form: Form,
-    end: End<T>,
-}
-
-/// What follows the operations with a value per channel.
-#[derive(Clone, Copy, PartialEq)]
-enum End<T> {
-    Nothing,
-    Relu,
-    Clamp(T, T),
+    clip: Clip<T>,
 }
 
 /// Which operations there are.
@@ -72,7 +65,7 @@ const SUMMAND: usize = 3;
 
 impl<T: Float> Registers<T> {
     /// Nothing.
-    pub(crate) const NONE: Self = Self { form: Form::Nothing, end: End::Nothing };
+    pub(crate) const NONE: Self = Self { form: Form::Nothing, clip: Clip::Nothing };
 
     /// Computes the operations on some vectors, with a vector or a repeated value for each coefficient.
     #[inline(always)]
@@ -91,19 +84,7 @@ impl<T: Float> Registers<T> {
                 sums[i] = sums[i].lanewise(Lanewise::Mul, by[FACTOR]).lanewise(Lanewise::Add, by[SUMMAND]);
             }
         }
-        match self.end {
-            End::Nothing => {}
-            End::Relu => {
-                for i in 0..N {
-                    sums[i] = sums[i].lanewise(Lanewise::Relu, sums[i]);
-                }
-            }
-            End::Clamp(low, high) => {
-                for i in 0..N {
-                    sums[i] = sums[i].clamp(sums[i].broadcast(low), sums[i].broadcast(high));
-                }
-            }
-        }
+        self.clip.vectors(sums);
     }
 }
 
@@ -123,11 +104,26 @@ struct ChannelOperation<T> {
 impl<T: Float> AffineEpilogue<T> {
     /// Plans an epilogue.
     pub(crate) fn of(epilogue: Epilogue<'_>) -> Result<Self, Refusal> {
-        let affine = Affine::of(&epilogue);
-        Ok(Self { affine, block: epilogue.plan()? })
+        let count = epilogue.chain.steps.len();
+        if let Some(affine) = Affine::of(&epilogue, count) {
+            return Ok(Self { affine: Some(affine), block: None });
+        }
+        // Without values of channels the rest is one run over the planes of several channels.
+        for first in (1..count).rev() {
+            if let Some((affine, rest)) = Affine::of(&epilogue, first).zip(epilogue.chain.after(first)) {
+                let block = Epilogue { chain: &rest, ..epilogue }.plan()?;
+                return Ok(Self { affine: Some(affine), block: Some(block) });
+            }
+        }
+        Ok(Self { affine: None, block: Some(epilogue.plan()?) })
     }
 
-    /// Computes the epilogue of some stored results.
+    /// Whether something is computed on stored results.
+    pub(crate) fn has_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Computes what is computed on stored results.
     ///
     /// # Safety
     /// The tensors are those of the kernel, which has stored the results.
@@ -139,6 +135,7 @@ impl<T: Float> AffineEpilogue<T> {
         channels: Range<usize>,
         rows: &Range<usize>,
     ) {
+        let Some(block) = &self.block else { return };
         let mut origin = [image, channels.start, rows.start, 0];
         let mut size = [1, channels.len(), rows.len(), shape.output[1]];
         let rank = 2 + shape.spatial;
@@ -146,7 +143,7 @@ impl<T: Float> AffineEpilogue<T> {
             (origin[2], size[2]) = (0, size[3]);
         }
         // SAFETY: the tensors are those of the operation, as this function requires.
-        unsafe { self.block.run_on_box(tensors, &origin[..rank], &size[..rank]) };
+        unsafe { block.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }
 
@@ -156,7 +153,8 @@ pub(crate) fn neutral<T: Float>() -> Coefficients<T> {
 }
 
 impl<T: Float> Affine<T> {
-    fn of(epilogue: &Epilogue<'_>) -> Option<Self> {
+    /// The first `count` steps.
+    fn of(epilogue: &Epilogue<'_>, count: usize) -> Option<Self> {
         let Epilogue { chain, output, .. } = *epilogue;
         // Otherwise intermediate results would be rounded to their dtype.
         let types = [output.data_type, chain.inputs.first()?.data_type];
@@ -164,9 +162,9 @@ impl<T: Float> Affine<T> {
             return None;
         }
         let mut affine = Self { operations: Vec::new(), registers: Registers::NONE };
-        for (index, step) in chain.steps.iter().enumerate() {
+        for (index, step) in chain.steps.iter().take(count).enumerate() {
             let stored = RowConverter::<T>::of_number(step.stored).ok()?;
-            if step.one || affine.registers.end != End::Nothing || !(stored.same || stored.wider) {
+            if step.one || affine.registers.clip != Clip::Nothing || !(stored.same || stored.wider) {
                 return None;
             }
             let before = index.checked_sub(1).map_or(Value::Input(0), Value::Step);
@@ -180,12 +178,7 @@ impl<T: Float> Affine<T> {
         use PointwiseMode as M;
         let Operation::Pointwise(mode, _) = &step.operation else { return None };
         if *mode == M::ReluFwd {
-            self.registers.end = match step.clips() {
-                _ if step.operands != [before] => return None,
-                _ if step.is_relu() => End::Relu,
-                Some([low, high]) => End::Clamp(T::from_single(low), T::from_single(high)),
-                None => return None,
-            };
+            self.registers.clip = step.clip().filter(|_| step.operands == [before])?.to();
             return Some(());
         }
         if !matches!(mode, M::Add | M::Sub | M::Mul) {

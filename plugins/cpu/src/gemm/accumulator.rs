@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::ComputeType;
+use crate::simd::clip::Clip;
 use crate::simd::vector::{Float, relu};
 
 /// An accumulator type: a compute type, or 32-bit integers.
@@ -14,6 +15,10 @@ pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
     fn plus(self, other: Self) -> Self;
     /// RELU.
     fn relu(self) -> Self;
+    /// Clamped to two bounds.
+    fn clamp(self, low: Self, high: Self) -> Self;
+    /// The bounds of a clip in this type.
+    fn bounds(clip: Clip<f32>) -> Clip<Self>;
 }
 
 impl<T: Float> Accumulator for T {
@@ -30,6 +35,17 @@ impl<T: Float> Accumulator for T {
     fn relu(self) -> Self {
         relu(self)
     }
+
+    #[inline(always)]
+    fn clamp(self, low: Self, high: Self) -> Self {
+        let raised = if self < low { low } else { self };
+        if raised > high { high } else { raised }
+    }
+
+    #[inline(always)]
+    fn bounds(clip: Clip<f32>) -> Clip<Self> {
+        clip.to()
+    }
 }
 
 impl Accumulator for i32 {
@@ -44,5 +60,19 @@ impl Accumulator for i32 {
     #[inline(always)]
     fn relu(self) -> Self {
         self.max(0)
+    }
+
+    #[inline(always)]
+    fn clamp(self, low: Self, high: Self) -> Self {
+        self.max(low).min(high)
+    }
+
+    #[inline(always)]
+    fn bounds(clip: Clip<f32>) -> Clip<Self> {
+        match clip {
+            Clip::Nothing => Clip::Nothing,
+            Clip::Relu => Clip::Relu,
+            Clip::Clamp(low, high) => Clip::Clamp(low as i32, high as i32),
+        }
     }
 }

@@ -346,6 +346,11 @@ unsafe impl Register for Portable {
     }
 
     #[inline(always)]
+    fn clamp(self, low: i32, high: i32) -> Self {
+        self.each(self, |value, _| value.max(low).min(high))
+    }
+
+    #[inline(always)]
     unsafe fn run<W: IsaTask>(task: W) -> W::Output {
         run_portable(task)
     }
@@ -390,6 +395,9 @@ mod x86 {
             fn add_product(self: Self, a: Self, b: Self) -> Self { Self(_mm512_dpbusd_epi32(self.0, a.0, b.0)) }
             fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
             fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
+            fn clamp(self: Self, low: i32, high: i32) -> Self {
+                Self(_mm512_min_epi32(_mm512_max_epi32(self.0, _mm512_set1_epi32(low)), _mm512_set1_epi32(high)))
+            }
         }
     }
 
@@ -419,6 +427,9 @@ mod x86 {
                     }
                     fn plus(self: Self, other: Self) -> Self { Self(_mm256_add_epi32(self.0, other.0)) }
                     fn relu(self: Self) -> Self { Self(_mm256_max_epi32(self.0, _mm256_setzero_si256())) }
+                    fn clamp(self: Self, low: i32, high: i32) -> Self {
+                        Self(_mm256_min_epi32(_mm256_max_epi32(self.0, _mm256_set1_epi32(low)), _mm256_set1_epi32(high)))
+                    }
                 }
             }
         };

@@ -1,6 +1,7 @@
 use crate::gemm::context::Context;
 use crate::gemm::kernel::{LONG_VECTORS, MAX_LINE, WIDE_ROWS};
 use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
+use crate::simd::clip::Clip;
 use crate::simd::isa::Isa;
 use crate::testing::Random;
 
@@ -37,7 +38,7 @@ impl Case {
         }
     }
 
-    fn expected(&self, with_all: bool) -> Vec<f32> {
+    fn expected(&self, with_all: bool, clip: Clip<f32>) -> Vec<f32> {
         let Self { taps, rows, width, .. } = self;
         let mut expected = Vec::new();
         for (r, j) in (0..*rows).flat_map(|r| (0..*width).map(move |j| (r, j))) {
@@ -50,7 +51,7 @@ impl Case {
                 sum += self.a[a] * self.b[term / taps.len() * width + taps[term % taps.len()] + j];
             }
             if with_all {
-                sum = (sum + self.bias[r] + self.residual[r * width + j]).max(0.0);
+                sum = clip.of(sum + self.bias[r] + self.residual[r * width + j]);
             }
             expected.push(sum);
         }
@@ -65,6 +66,7 @@ impl Case {
     ) {
         let Self { taps, rows, width, order, .. } = self;
         let (mut results, mut kept) = (vec![f32::NAN; rows * width], vec![f32::NAN; DEPTH * width]);
+        let clip = if prefetches { Clip::Clamp(-3.0, 6.0) } else { Clip::Relu };
         let mut tile = Tile {
             a: self.a.as_ptr(),
             order: *order,
@@ -86,7 +88,7 @@ impl Case {
                 bias_stride: 1,
                 residual: self.residual.as_ptr(),
                 residual_stride: *width,
-                relu: true,
+                clip,
                 ..RegisterEpilogue::NONE
             };
         }
@@ -96,7 +98,7 @@ impl Case {
         // SAFETY: operands and results are as large as the tile.
         unsafe { kernel.run(&mut tile, *rows, vectors) };
         let name = format!("{rows} rows of {vectors} vectors, {order:?}, {taps:?}, {with_all}, {prefetches}");
-        assert!(results == self.expected(with_all), "{name}");
+        assert!(results == self.expected(with_all, clip), "{name}");
         assert!(!keeps || kept == self.b[..DEPTH * width], "{name}");
     }
 }

@@ -288,6 +288,11 @@ mod x86 {
         fn relu(self) -> Self {
             Self(self.0.relu())
         }
+
+        #[inline(always)]
+        fn clamp(self, low: Self::Word, high: Self::Word) -> Self {
+            Self(Register::clamp(self.0, low, high))
+        }
     }
 
     // SAFETY: tiles and routines only use the register's functions.

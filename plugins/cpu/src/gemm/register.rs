@@ -50,6 +50,9 @@ pub(crate) unsafe trait Register: Copy {
     /// RELU of accumulators.
     fn relu(self) -> Self;
 
+    /// Accumulators clamped to two bounds.
+    fn clamp(self, low: Self::Word, high: Self::Word) -> Self;
+
     /// Runs a task compiled for the instructions.
     ///
     /// # Safety
@@ -83,6 +86,11 @@ unsafe impl<V: Vector> Register for V {
     #[inline(always)]
     fn relu(self) -> Self {
         self.lanewise(Lanewise::Relu, self)
+    }
+
+    #[inline(always)]
+    fn clamp(self, low: Self::Word, high: Self::Word) -> Self {
+        self.clamp(self.broadcast(low), self.broadcast(high))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::gemm::prefetch::{PREFETCH_WORDS, TilePrefetch, prefetch};
 use crate::gemm::register::{Register, load};
 use crate::simd::array;
+use crate::simd::clip::Clip;
 
 /// How the elements of operand A lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +87,7 @@ pub(crate) struct RegisterEpilogue<'a, T> {
     pub(crate) function: Option<(&'a dyn TileFunction, [f64; 2])>,
     /// Whether the residual is added after the function instead of before.
     pub(crate) residual_last: bool,
-    /// Whether RELU follows.
-    pub(crate) relu: bool,
+    pub(crate) clip: Clip<T>,
 }
 
 /// A function of the values of a tile.
@@ -107,12 +107,15 @@ impl<T> RegisterEpilogue<'_, T> {
         residual_stride: 0,
         function: None,
         residual_last: false,
-        relu: false,
+        clip: Clip::Nothing,
     };
 
     /// Whether nothing is computed.
     pub(crate) fn is_none(&self) -> bool {
-        self.bias.is_null() && self.residual.is_null() && self.function.is_none() && !self.relu
+        self.bias.is_null()
+            && self.residual.is_null()
+            && self.function.is_none()
+            && matches!(self.clip, Clip::Nothing)
     }
 }
 
@@ -151,10 +154,20 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
             // SAFETY: the residual is null or has the tile.
             unsafe { self.add_residual(acc, column) };
         }
-        if self.relu {
-            for row in acc {
-                for acc in row {
-                    *acc = acc.relu();
+        match self.clip {
+            Clip::Nothing => {}
+            Clip::Relu => {
+                for row in acc {
+                    for acc in row {
+                        *acc = acc.relu();
+                    }
+                }
+            }
+            Clip::Clamp(low, high) => {
+                for row in acc {
+                    for acc in row {
+                        *acc = acc.clamp(low, high);
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::pointwise::chain::{Chain, Operation, Step, Value};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::line::FunctionTask;
 use crate::pointwise::smooth::Smooth;
-use crate::simd::array;
+use crate::simd::array::{self, Each};
 use crate::simd::isa::Isa;
 use crate::simd::row::{read, write};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
@@ -137,7 +137,7 @@ impl Activation {
         residual_last: bool,
         runs: impl Iterator<Item = Run<T>>,
     ) {
-        let numbers = numbers.map(T::from_f64);
+        let numbers = numbers.each(T::from_f64);
         let task = Activated { function: self.function, numbers, residual_last, runs };
         // SAFETY: the instruction set is valid, as this function requires.
         unsafe { self.isa.run_vectors::<T, _>(task) };

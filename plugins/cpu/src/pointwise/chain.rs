@@ -5,6 +5,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 use crate::layout::MAX_RANK;
 use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Broadcast, Pointwise};
+use crate::simd::clip::Clip;
 
 /// The most inputs of a chain.
 pub(crate) const MAX_INPUTS: usize = 11;
@@ -82,6 +83,14 @@ impl Step {
         let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return None };
         let (low, high) = (activation.lower_clip, activation.upper_clip.unwrap_or(f32::INFINITY));
         (activation.lower_clip_slope == 0.0 && low <= high).then_some([low, high])
+    }
+
+    /// The same as the last operation of an epilogue.
+    pub(crate) fn clip(&self) -> Option<Clip<f32>> {
+        if self.is_relu() {
+            return Some(Clip::Relu);
+        }
+        self.clips().map(|[low, high]| Clip::Clamp(low, high))
     }
 }
 
@@ -178,7 +187,7 @@ impl Chain {
     /// chain, whose input 0 is the sum. `None` if the chain does not begin with a bias, reads input 0 again,
     /// or has another dtype than `dtype` before or after the sum.
     pub(crate) fn without_row(&self, dims: &[usize], axis: usize, dtype: DataType) -> Option<(Input, Self)> {
-        let (first, rest) = self.steps.split_first()?;
+        let first = self.steps.first()?;
         let row = match first.operands.as_slice() {
             [Value::Input(0), Value::Input(row)] | [Value::Input(row), Value::Input(0)] if *row > 0 => *row,
             _ => return None,
@@ -192,11 +201,21 @@ impl Chain {
             .enumerate()
             .all(|(at, (dim, stride))| at == axis || *dim == 1 || stride == 0);
         let is_exact = [own.data_type, row.data_type, first.stored].iter().all(|stored| *stored == dtype);
-        let reads = |value| rest.iter().any(|step| step.operands.contains(&value));
-        if !is_sum || !repeats || !is_exact || reads(Value::Input(0)) {
+        if !is_sum || !repeats || !is_exact {
             return None;
         }
-        let mut left = Self { inputs: vec![*own], steps: rest.to_vec() };
+        Some((row, self.after(1)?))
+    }
+
+    /// What remains after the first `count` steps, at least one: its input 0 is their last result. `None` if it reads
+    /// another of their values.
+    pub(crate) fn after(&self, count: usize) -> Option<Self> {
+        let rest = self.steps.get(count..)?;
+        let reads = |value| rest.iter().any(|step| step.operands.contains(&value));
+        if reads(Value::Input(0)) || (0..count - 1).any(|step| reads(Value::Step(step))) {
+            return None;
+        }
+        let mut left = Self { inputs: vec![*self.inputs.first()?], steps: rest.to_vec() };
         let mut indices = vec![0; self.inputs.len()];
         for (input, (index, known)) in indices.iter_mut().zip(&self.inputs).enumerate().skip(1) {
             if reads(Value::Input(input)) {
@@ -206,11 +225,11 @@ impl Chain {
         }
         for operand in left.steps.iter_mut().flat_map(|step| &mut step.operands) {
             *operand = match *operand {
-                Value::Step(0) => Value::Input(0),
-                Value::Step(step) => Value::Step(step - 1),
+                Value::Step(step) if step < count => Value::Input(0),
+                Value::Step(step) => Value::Step(step - count),
                 Value::Input(input) => Value::Input(indices[input]),
             };
         }
-        Some((row, left))
+        Some(left)
     }
 }

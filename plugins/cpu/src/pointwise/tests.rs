@@ -465,3 +465,28 @@ fn repeated_elements_are_copied() {
         }
     }
 }
+
+#[test]
+fn the_rest_of_a_chain_begins_with_its_last_value() {
+    let input = |slot: usize| Input {
+        slot,
+        data_type: DataType::Float,
+        strides: [1; crate::layout::MAX_RANK],
+        replaced: slot == 0,
+    };
+    let mut chain = Chain { inputs: (0..3).map(input).collect(), steps: Vec::new() };
+    let mut push = |mode, operands: &[Value]| chain.push_mode(mode, operands.to_vec(), DataType::Float);
+    let biased = push(PointwiseMode::Add, &[Value::Input(0), Value::Input(1)]);
+    let gate = push(PointwiseMode::SigmoidFwd, &[biased]);
+    let swish = push(PointwiseMode::Mul, &[biased, gate]);
+    push(PointwiseMode::Add, &[swish, Value::Input(2)]);
+    let rest = chain.after(1).expect("only the first step reads the input");
+    assert_eq!(rest.inputs, [input(0), input(2)]);
+    let operands: Vec<_> = rest.steps.iter().map(|step| step.operands.clone()).collect();
+    let expected =
+        [vec![Value::Input(0)], vec![Value::Input(0), Value::Step(0)], vec![Value::Step(1), Value::Input(1)]];
+    assert_eq!(operands, expected);
+    assert_eq!(chain.after(2), None, "the product reads the sum again");
+    let last = chain.after(3).expect("the last step reads the product");
+    assert_eq!(last.steps[0].operands, [Value::Input(0), Value::Input(1)]);
+}

@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod array;
+pub(crate) mod clip;
 pub(crate) mod convert;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod cpu_isa;

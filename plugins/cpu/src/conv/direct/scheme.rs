@@ -37,7 +37,7 @@ impl<T: Float> Scheme<T> {
             correct: Some(correct::<T>),
             channel_epilogue: epilogue
                 .as_ref()
-                .and_then(|epilogue| ChannelEpilogue::with_relu::<T>(epilogue, spatial)),
+                .and_then(|epilogue| ChannelEpilogue::without_function::<T>(epilogue, spatial)),
             cost: Cost::of::<T>(isa),
         })
     }

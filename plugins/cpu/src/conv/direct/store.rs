@@ -7,6 +7,7 @@ use crate::conv::geometry::{Block, Strides};
 use crate::gemm::accumulator::Accumulator;
 use crate::simd::array;
 use crate::simd::array::Each;
+use crate::simd::clip::Clip;
 use crate::simd::convert;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Vector, VectorTask};
@@ -54,7 +55,7 @@ struct View<T> {
 struct StoreEpilogue<T> {
     bias: Option<[T; MAX_WIDTH]>,
     residual: Option<View<T>>,
-    relu: bool,
+    clip: Clip<T>,
     /// The destination, and the conversion if its dtype differs.
     output: View<T>,
     other: Option<Write<T>>,
@@ -102,7 +103,7 @@ impl<T: Accumulator> VectorTask<f32> for Panel<'_, T> {
             residual: channel_epilogue
                 .residual
                 .map(|(slot, strides)| view(slot, merged(strides), size_of::<T>())),
-            relu: channel_epilogue.relu,
+            clip: T::bounds(channel_epilogue.clip),
             output: view(operands.output.slot, merged(operands.output.strides), *output_size),
             other: *write,
             size: *output_size,
@@ -142,7 +143,7 @@ impl<T> View<T> {
 
 impl<T: Accumulator> StoreEpilogue<T> {
     /// Applies the epilogue to some accumulators: those present of bias, residual (whose elements have this
-    /// stride) and RELU, in this order.
+    /// stride) and the clip, in this order.
     ///
     /// # Safety
     /// The residual has `present` elements.
@@ -173,9 +174,17 @@ impl<T: Accumulator> StoreEpilogue<T> {
             }
             *sums = array::zip(*sums, others, |sum, other| sum.plus(other));
         }
-        if self.relu {
-            for sum in sums {
-                *sum = sum.relu();
+        match self.clip {
+            Clip::Nothing => {}
+            Clip::Relu => {
+                for sum in sums {
+                    *sum = sum.relu();
+                }
+            }
+            Clip::Clamp(low, high) => {
+                for sum in sums {
+                    *sum = sum.clamp(low, high);
+                }
             }
         }
     }

@@ -5,7 +5,8 @@ use crate::conv::operands::Operands;
 use crate::conv::winograd::gemm::MAX_COLUMNS;
 use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
-use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
+use crate::simd::clip::Clip;
+use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask};
 
 /// Row and column, in a tile, of one output's tap.
 #[inline(always)]
@@ -39,7 +40,9 @@ impl<T: Float> Winograd<T> {
         for r in 0..present {
             // SAFETY: the sums are valid, as this function requires; no GEMM tile has more
             // columns.
-            unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
+            unsafe {
+                self.with_epilogue(sums.add(r * width), 1, vectors, (None, Clip::Nothing), lines.as_mut_ptr())
+            };
             let first = group * weights.group + (row + r) * weights.row;
             // SAFETY: the weights are valid, as this function requires.
             let weight = |channel: usize, element: usize| unsafe {
@@ -84,7 +87,7 @@ impl<T: Float> Winograd<T> {
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let to = r * side * side * width + at(output);
-                            let value = if self.channel_epilogue.relu { relu(sum) } else { sum };
+                            let value = self.channel_epilogue.clip.to::<T>().of(sum);
                             // SAFETY: the worker has room for the outputs of a panel.
                             unsafe { worker.outputs.add(to).write(value) };
                         }

@@ -7,6 +7,7 @@ use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
 use crate::gemm::tile::{Order, Tile};
 use crate::simd::array::Each;
+use crate::simd::clip::Clip;
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::store_run;
@@ -42,14 +43,14 @@ impl<T: Float> Winograd<T> {
         sums: *const T,
         present: usize,
         vectors: usize,
-        (bias, relu): (Option<(*const T, usize)>, bool),
+        (bias, clip): (Option<(*const T, usize)>, Clip<T>),
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
         // SAFETY: there are accumulators and a bias for `present` rows, and `to` has room for their outputs.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
+                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, clip, to };
                 self.isa.run_vectors(work)
             })
         }
@@ -134,7 +135,7 @@ impl<T: Float> Winograd<T> {
                     });
                     let sums = worker.sums.wrapping_add((panel - first) * positions * height * width);
                     let sums = sums.cast_const();
-                    let channel_epilogue = (bias, self.channel_epilogue.relu);
+                    let channel_epilogue = (bias, self.channel_epilogue.clip.to());
                     // SAFETY: the sums of all positions are complete, the bias has the channels, and there is
                     // room for their outputs.
                     let are_finite =

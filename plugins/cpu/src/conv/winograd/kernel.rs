@@ -166,7 +166,7 @@ impl<T: Float> Winograd<T> {
         let most = (SUMS / (positions * kernel.rows * kernel.columns())).max(1);
         let of_chunk = panels.div_ceil(chunks).max(1);
         let channel_epilogue =
-            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::with_relu::<T>(epilogue, spatial));
+            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::without_function::<T>(epilogue, spatial));
         let channel_epilogue =
             channel_epilogue.filter(|channel_epilogue| channel_epilogue.residual.is_none());
         let tile_epilogue = match (&epilogue, &channel_epilogue) {

@@ -13,6 +13,7 @@
 
 use crate::dtype::element::ComputeType;
 use crate::simd::array;
+use crate::simd::clip::Clip;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// The size of a tile.
@@ -370,8 +371,7 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) width: usize,
     /// A value that is added to each row, and the stride of these values.
     pub(crate) bias: Option<(*const T, usize)>,
-    /// Whether RELU follows.
-    pub(crate) relu: bool,
+    pub(crate) clip: Clip<T>,
     /// `OUTPUTS` lines per row, with the outputs of `width` tiles.
     pub(crate) to: *mut T,
 }
@@ -434,7 +434,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
-        let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
+        let Self { sums, rows, present, vectors, width, bias, clip, to } = self;
         // SAFETY: this function requires the instructions.
         let zero = unsafe { V::zero() };
         let mut zeros = zero;
@@ -464,10 +464,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                         if let Some(bias) = bias {
                             *value = sum(*value, bias);
                         }
-                        if relu {
-                            *value = value.lanewise(Lanewise::Relu, *value);
-                        }
                     }
+                    clip.vectors(&mut outputs);
                     let offset = (OUTPUTS * row + line) * width + vector * V::LANES;
                     // SAFETY: the result has the line of the row, of whole vectors.
                     unsafe { store_interleaved(outputs, to.add(OUTPUTS * offset)) };
