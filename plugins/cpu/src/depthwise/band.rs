@@ -3,11 +3,11 @@
 use crate::depthwise::epilogue::{Coefficients, Registers};
 use crate::depthwise::shape::Shape;
 
-/// Rows of the output that share loads of the input, for 3 × 3 and 7 × 7 filters: most image sides are multiples of it.
-pub(crate) const ROWS_OF_THREE: usize = 7;
+/// Rows of the output that share loads of the input: most image sides are multiples of it.
+pub(crate) const ROWS: usize = 7;
 
-/// The same for 5 × 5 filters.
-pub(crate) const ROWS_OF_FIVE: usize = 4;
+/// The same for filters of any size.
+const ROWS_OF_ANY: usize = 4;
 
 /// Some rows of the output of some channels, and their operands.
 #[derive(Clone)]
@@ -72,8 +72,8 @@ impl Form {
     /// Rows of the output that share loads of the input.
     pub(crate) fn rows(self) -> usize {
         match self {
-            Self::Three | Self::ThreeByTwo | Self::Seven => ROWS_OF_THREE,
-            _ => ROWS_OF_FIVE,
+            Self::Any | Self::Dilated | Self::ThreeDilated => ROWS_OF_ANY,
+            _ => ROWS,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::depthwise::band::{Band, Form, ROWS_OF_FIVE, ROWS_OF_THREE};
+use crate::depthwise::band::{Band, Form, ROWS};
 use crate::depthwise::shape::Shape;
 use crate::simd::array::Each;
 use crate::simd::row::{gather, inside, lanes_inside};
@@ -33,11 +33,11 @@ impl<T: Float> Band<T> {
                 return self.dilated::<V, false>();
             }
             match form {
-                Form::Three => self.strips::<V, 3, 1, ROWS_OF_THREE>(),
-                Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS_OF_THREE>(),
-                Form::Five => self.strips::<V, 5, 1, ROWS_OF_FIVE>(),
-                Form::FiveByTwo => self.strips::<V, 5, 2, ROWS_OF_FIVE>(),
-                Form::Seven => self.strips::<V, 7, 1, ROWS_OF_THREE>(),
+                Form::Three => self.strips::<V, 3, 1, ROWS>(),
+                Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS>(),
+                Form::Five => self.strips::<V, 5, 1, ROWS>(),
+                Form::FiveByTwo => self.strips::<V, 5, 2, ROWS>(),
+                Form::Seven => self.strips::<V, 7, 1, ROWS>(),
                 Form::ThreeDilated => self.pairs::<V>(),
                 Form::Any | Form::Dilated => self.any::<V, false>(),
             }

@@ -8,8 +8,9 @@ use std::hint::black_box;
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::Shape;
+use crate::simd::isa::Isa;
 use crate::simd::row::inside;
-use crate::simd::vector::{Float, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// The longest side of these filters.
 const SIDE: usize = 7;
@@ -29,6 +30,16 @@ struct Lines {
 #[inline(always)]
 const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
     if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
+}
+
+/// Sums of each output, which are added at the end: an addition waits for the one before it, so a processor with registers
+/// for two sums, of the filter's even and odd rows, computes nearly twice as fast.
+const fn sums_of<V: Vector, const K: usize>() -> usize {
+    match V::ISA {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 if K < 7 => 2,
+        _ => 1,
+    }
 }
 
 /// The values of an input row for each column of the filter.
@@ -245,7 +256,7 @@ impl<T: Float> Band<T> {
         let mut from =
             black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
         // SAFETY: this function requires the instructions.
-        let mut sums = unsafe { [V::zero(); R] };
+        let mut sums = unsafe { [[V::zero(); R]; 2] };
         // Unrolled, so that accumulators and filter stay in registers.
         macro_rules! each {
             ($($at:literal)*) => {$(
@@ -255,8 +266,9 @@ impl<T: Float> Band<T> {
                         let values = unsafe { met::<V, K, S, EDGE>(from, read) };
                         for r in 0..R {
                             if $at >= r * S && $at - r * S < K {
+                                let of = ($at - r * S) % sums_of::<V, K>();
                                 for i in 0..K {
-                                    sums[r] = values[i].mul_add(taps[$at - r * S][i], sums[r]);
+                                    sums[of][r] = values[i].mul_add(taps[$at - r * S][i], sums[of][r]);
                                 }
                             }
                         }
@@ -265,7 +277,13 @@ impl<T: Float> Band<T> {
                 }
             )*};
         }
-        each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+        let [mut sums, others] = sums;
+        if sums_of::<V, K>() > 1 {
+            for r in 0..R {
+                sums[r] = sums[r].lanewise(Lanewise::Add, others[r]);
+            }
+        }
         // SAFETY: the channel has its coefficients, and the output the rows and the lanes that are written.
         unsafe {
             self.apply_epilogue(&mut sums, channel);
