@@ -5,10 +5,9 @@ use std::ops::Range;
 use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
 use crate::problem::resample::Pooling;
-use crate::simd::array;
 use crate::simd::array::Each;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
-use crate::tensor::combine::{Combine, Largest, Sum, fold_row};
+use crate::tensor::combine::{Combine, Largest, LargestNumber, Sum, fold_row};
 
 /// Rows whose padding exceeds this and four times their own elements are computed window by window.
 const LONGEST: usize = 4096;
@@ -52,8 +51,9 @@ impl<T> Plane<T> {
 pub(crate) struct Line<T> {
     /// Elements of a row of x with its padding; 0 if rows are computed window by window.
     padded: usize,
-    /// The value of positions outside x.
+    /// The value of positions outside x, and as many of it as a vector has lanes before and behind as many -0.
     outside: T,
+    pub(super) edges: [T; 3 * MAX_LANES],
     /// Columns of y whose windows are inside x, if these are read from x without a combined row.
     inner: Option<Range<usize>>,
     /// For each column of y, how many columns of its window are inside x, if means only count these.
@@ -77,11 +77,13 @@ impl<T: Float> Line<T> {
             counts.extend((0..output).map(count));
             counts.resize(output + MAX_LANES, T::ONE);
         }
+        let mut edges = [outside; 3 * MAX_LANES];
+        edges[MAX_LANES..2 * MAX_LANES].fill(-T::ZERO);
         let inner = shape.inner();
         let is_small = shape.window[DEPTH] == 1 && shape.window[ROWS].max(window) <= WIDEST;
         let is_near = is_small && stride <= 2 && !inner.is_empty();
         let inner = (is_near && !is_long).then_some(inner);
-        Self { padded: if is_long { 0 } else { span }, outside, inner, counts }
+        Self { padded: if is_long { 0 } else { span }, outside, edges, inner, counts }
     }
 
     /// Elements of the combined row: vectors may be read after its end.
@@ -119,11 +121,18 @@ impl<T: Float> Line<T> {
         // SAFETY: the plane has the lines and `to` the columns; if there is a padded row, `row` holds it.
         unsafe {
             match (&self.inner, self.padded, shape.is_maximum()) {
-                (Some(inner), _, true) => {
-                    with_lines!(lines, LINES => self.near::<V, Largest, LINES>(shape, plane, lines, inner, to))
-                }
+                (Some(_), _, true) => with_lines!(lines, LINES => {
+                    // Instructions for maxima drop a NaN: rows with one are computed again.
+                    if !self.near::<V, LargestNumber, LINES>(shape, plane, lines, &all, to) {
+                        self.near::<V, Largest, LINES>(shape, plane, lines, &all, to);
+                    }
+                }),
                 (Some(inner), _, false) => {
-                    with_lines!(lines, LINES => self.near::<V, Sum, LINES>(shape, plane, lines, inner, to))
+                    single::<V, Sum>(shape, plane, lines, 0..inner.start, to);
+                    single::<V, Sum>(shape, plane, lines, inner.end..all.end, to);
+                    with_lines!(lines, LINES => {
+                        self.near::<V, Sum, LINES>(shape, plane, lines, inner, to);
+                    });
                 }
                 (None, 0, true) => single::<V, Largest>(shape, plane, lines, all, to),
                 (None, 0, false) => single::<V, Sum>(shape, plane, lines, all, to),
@@ -134,46 +143,9 @@ impl<T: Float> Line<T> {
     }
 
     /// What lines have where rows of the window are outside x.
-    fn start<J: Combine>(&self, lines: &Lines) -> T {
+    pub(super) fn start<J: Combine>(&self, lines: &Lines) -> T {
         let is_cut = [lines.depth, lines.rows].iter().any(|span| span.before || span.after);
         if is_cut { self.outside } else { J::start() }
-    }
-
-    /// A row of y from `LINES` lines of x itself: narrow windows of stride 1 or 2, those in `inner` a vector at a time.
-    ///
-    /// # Safety
-    /// As [`Line::run`]; there are as many lines.
-    #[inline(always)]
-    unsafe fn near<V: Vector<Scalar = T>, J: Combine, const LINES: usize>(
-        &self,
-        shape: &Shape,
-        plane: Plane<T>,
-        lines: &Lines,
-        inner: &Range<usize>,
-        to: *mut T,
-    ) {
-        let [input, output, window, stride] =
-            [&shape.input, &shape.output, &shape.window, &shape.stride].each(|of| of[COLUMNS]);
-        let start = self.start::<J>(lines);
-        let from: [*const T; LINES] =
-            array::from_fn(|line| plane.line(lines.depth.first, lines.rows.first + line));
-        // SAFETY: the plane has the lines, and `to` the columns.
-        unsafe {
-            single::<V, J>(shape, plane, lines, 0..inner.start, to);
-            single::<V, J>(shape, plane, lines, inner.end..output, to);
-        }
-        for column in inner.clone().step_by(V::LANES) {
-            let count = (inner.end - column).min(V::LANES);
-            let first = column * stride - shape.padding[COLUMNS];
-            // SAFETY: the plane has the lines, of which lanes inside of x are read; `to` has the columns.
-            unsafe {
-                let mut total: V = windows::<V, J, LINES>(from, start, (first, input), [window, stride]);
-                if !shape.is_maximum() {
-                    total = total.lanewise(Lanewise::Div, self.divisors(shape, lines, column));
-                }
-                total.store_lanes(to.add(column), V::lanes(0, count));
-            }
-        }
     }
 
     /// Combines lines into a padded row, and computes its windows.
@@ -251,7 +223,12 @@ impl<T: Float> Line<T> {
     /// # Safety
     /// The processor has the vector's instructions; the column exists.
     #[inline(always)]
-    unsafe fn divisors<V: Vector<Scalar = T>>(&self, shape: &Shape, lines: &Lines, column: usize) -> V {
+    pub(super) unsafe fn divisors<V: Vector<Scalar = T>>(
+        &self,
+        shape: &Shape,
+        lines: &Lines,
+        column: usize,
+    ) -> V {
         // SAFETY: as many counts as a vector has lanes follow those of the columns.
         unsafe {
             if self.counts.is_empty() {
@@ -261,65 +238,6 @@ impl<T: Float> Line<T> {
             V::load(self.counts.as_ptr().add(column)).lanewise(Lanewise::Mul, lines)
         }
     }
-}
-
-/// A vector of columns from `at` on, combined over the lines, which have `len` columns; beyond them lanes are undefined.
-///
-/// # Safety
-/// The processor has the vector's instructions; the lines have the columns.
-#[inline(always)]
-unsafe fn combined<V: Vector, J: Combine, const LINES: usize>(
-    lines: [*const V::Scalar; LINES],
-    start: V::Scalar,
-    (at, len): (usize, usize),
-) -> V {
-    let count = len.saturating_sub(at).min(V::LANES);
-    // SAFETY: the lines have `len` columns, as this function requires.
-    unsafe {
-        let mut total = V::splat(start);
-        if count == V::LANES {
-            for line in &lines {
-                total = J::vector(total, V::load(line.wrapping_add(at)));
-            }
-        } else {
-            let lanes = V::lanes(0, count);
-            for line in &lines {
-                total = J::vector(total, V::load_lanes(line.wrapping_add(at), lanes));
-            }
-        }
-        total
-    }
-}
-
-/// The windows from `first` on, of some lines with `len` columns.
-///
-/// # Safety
-/// As [`combined`].
-#[inline(always)]
-unsafe fn windows<V: Vector, J: Combine, const LINES: usize>(
-    lines: [*const V::Scalar; LINES],
-    start: V::Scalar,
-    (first, len): (usize, usize),
-    [window, stride]: [usize; 2],
-) -> V {
-    // SAFETY: the processor has the instructions.
-    let mut total = unsafe { V::splat(J::start()) };
-    for at in (first..first + window).step_by(stride) {
-        // SAFETY: the lines have the columns, as this function requires.
-        let near = unsafe { combined::<V, J, LINES>(lines, start, (at, len)) };
-        if stride == 1 {
-            total = J::merge_vector(total, near);
-            continue;
-        }
-        // SAFETY: the same columns, a vector later; lanes beyond the last one are not read.
-        let far = unsafe { combined::<V, J, LINES>(lines, start, (at + V::LANES, len)) };
-        let (even, odd) = near.unzip(far);
-        total = J::merge_vector(total, even);
-        if at + 1 < first + window {
-            total = J::merge_vector(total, odd);
-        }
-    }
-    total
 }
 
 /// The windows of a vector of columns, whose stride is 1 or 2.

@@ -10,6 +10,7 @@ pub(crate) mod channels_last;
 pub(crate) mod line;
 pub(crate) mod maximum_gradient;
 pub(crate) mod mean_gradient;
+pub(crate) mod near;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;

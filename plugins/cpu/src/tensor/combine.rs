@@ -83,6 +83,16 @@ combine!(
 );
 
 combine!(
+    LargestNumber,
+    "The largest x, if none is NaN.",
+    -T::ONE / T::ZERO,
+    |x: T| x,
+    |v| v,
+    |a, b| larger(a, b),
+    NotBelow
+);
+
+combine!(
     Smallest,
     "The smallest x, NaN if there is one.",
     T::ONE / T::ZERO,
