@@ -7,6 +7,7 @@ use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::simd::CACHE_LINE;
+use crate::threading::partition::Workers;
 
 /// Bytes of an image and its result above which they are probably not in cache. Prefetching data that is
 /// already in cache costs up to 2 % of the time. Tests have small images.
@@ -15,6 +16,14 @@ const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 /// Whether input and output are so large that prefetching pays.
 pub(crate) fn pays(operands: &Operands) -> bool {
     bytes(operands) >= FAR as f64
+}
+
+/// Bytes of an image and its result above which several threads prefetch: others wrote what they read.
+const SHARED: usize = if cfg!(test) { 1 << 10 } else { 128 << 10 };
+
+/// Whether threads share operands that are worth prefetching.
+pub(crate) fn is_shared(operands: &Operands, workers: Workers) -> bool {
+    workers.count() > 1 && bytes(operands) >= SHARED as f64
 }
 
 /// Bytes of input and output.

@@ -11,7 +11,7 @@ use crate::conv::direct::store::Panel;
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
-use crate::conv::prefetch::{BlockPrefetch, pays};
+use crate::conv::prefetch::{BlockPrefetch, is_shared, pays};
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
@@ -161,7 +161,7 @@ impl<T: Accumulator> Direct<T> {
             form.and([panels, scheme.weights_size]).and(part.taps.iter().map(|tap| tap.1))
         });
         Ok(Self {
-            prefetches: pays(&operands),
+            prefetches: pays(&operands) || is_shared(&operands, workers),
             operands,
             part,
             isa,

@@ -24,8 +24,9 @@ const MAX_IN_VAIN: usize = 3;
 /// in memory, and for others.
 const WASTE: [usize; 2] = [20, 5];
 
-/// With fewer terms per sum, vectors of channels are not faster.
-const LEAST_TERMS: usize = 512;
+/// With fewer terms per sum, vectors of channels are not faster; the second if more than a quarter of the columns is
+/// wasted, as for images of 7 × 7.
+const LEAST_TERMS: [usize; 2] = [512, 128];
 
 /// With at most this many channels on both sides, contiguous columns in cache are better read in place.
 const SMALL: usize = 64;
@@ -33,8 +34,9 @@ const SMALL: usize = 64;
 /// With more terms per sum, a tile exceeds every cache.
 const MAX_DEPTH: usize = 1 << 16;
 
-/// With fewer output channels, a copied tile is not reused enough.
-const LEAST_ROWS: usize = 64;
+/// With fewer output channels, a copied tile is not reused enough; the second for strided windows, whose input all
+/// algorithms copy.
+const LEAST_ROWS: [usize; 2] = [64, 16];
 
 /// With a smaller part of the taps inside the input, the direct convolution is faster.
 const LEAST_MET: f64 = 0.75;
@@ -89,8 +91,10 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
+    let windows = &operands.windows;
+    let is_strided = windows.taps.len() > 1 && windows.stride.iter().any(|stride| *stride > 1);
     isa.has_whole_vectors()
-        && operands.rows >= LEAST_ROWS
+        && operands.rows >= LEAST_ROWS[usize::from(is_strided)]
         && !is_small
         && columns >= kernel.columns()
         && met(operands) >= LEAST_MET
@@ -104,5 +108,5 @@ pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
     suits::<T>(operands, isa)
         && in_vain * divisor > columns
-        && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
+        && operands.channels * operands.windows.taps.len() >= LEAST_TERMS[usize::from(in_vain * 4 > columns)]
 }

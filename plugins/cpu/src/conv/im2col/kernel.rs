@@ -17,7 +17,7 @@ use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
 use crate::conv::nan::{are_finite, has_nan};
 use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
-use crate::conv::prefetch::bytes;
+use crate::conv::prefetch::{bytes, is_shared};
 use crate::gemm::context::Context;
 use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{Order, Tile};
@@ -134,6 +134,7 @@ impl<T: Float> Im2col<T> {
         let wanted = threads.workers(time, usize::MAX).count();
         let (block, chunks) = division([tiles, panels, operands.groups], most, wanted, costs);
         let units = operands.groups * tiles.div_ceil(block) * chunks;
+        let workers = threads.workers(time, units);
         let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_stride.is_some() { 0 } else { all_weights };
         let pack = pack_of::<T>(operands.weights.data_type)?;
@@ -142,7 +143,7 @@ impl<T: Float> Im2col<T> {
             form.and([kernel.rows, panels, depth, usize::from(is_padded)])
         });
         Ok(Self {
-            prefetches: bytes(operands) >= FAR as f64,
+            prefetches: bytes(operands) >= FAR as f64 || is_shared(operands, workers),
             operands: operands.clone(),
             isa,
             input,
@@ -158,7 +159,7 @@ impl<T: Float> Im2col<T> {
             block,
             panels,
             chunks,
-            workers: threads.workers(time, units),
+            workers,
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             pack,
             channel_epilogue,
@@ -300,7 +301,8 @@ impl<T: Float> Im2col<T> {
                     Some(stride) => (row * stride, Order::Rows, stride),
                     None => (panel * self.depth * height, Order::Panel, height),
                 };
-                let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
+                let mut tile_prefetch =
+                    next.take().map(|lines| TilePrefetch::of(lines, self.depth, [INTERVAL, TOGETHER]));
                 let mut gemm_tile = Tile {
                     a: weights.wrapping_add(of_panel),
                     order,
@@ -312,7 +314,7 @@ impl<T: Float> Im2col<T> {
                     to_stride,
                     // SAFETY: the epilogue's tensors have the channels.
                     epilogue: unsafe { self.channel_epilogue.of_tile(tensors, channels.0, residual) },
-                    tile_prefetch: Some(&mut tile_prefetch),
+                    tile_prefetch: tile_prefetch.as_mut(),
                     prefetches_results: self.prefetches && to != buffers[0],
                     prefetches: true,
                     keep,

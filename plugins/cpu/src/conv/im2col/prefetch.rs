@@ -52,9 +52,12 @@ impl InputPrefetch {
         all
     }
 
-    /// What is prefetched during the next tile.
+    /// What is prefetched during the next tile; `None` if nothing is left.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> [CacheLines; 3] {
+    pub(crate) fn take(&mut self) -> Option<[CacheLines; 3]> {
+        if self.channel >= self.images[self.image].channels {
+            return None;
+        }
         let mut taken = [CacheLines::NONE; 3];
         for lines in taken.iter_mut().take(self.each) {
             let all = self.images[self.image];
@@ -68,7 +71,7 @@ impl InputPrefetch {
                 (self.image, self.channel) = (0, self.channel + self.together);
             }
         }
-        taken
+        Some(taken)
     }
 }
 

@@ -6,12 +6,13 @@
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::implicit_gemm::order::weights_stay;
 use crate::conv::nan::{are_finite, has_nan};
 use crate::conv::operands::{
     Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
 };
 use crate::conv::planes::TileSums;
-use crate::conv::prefetch::{BlockPrefetch, pays};
+use crate::conv::prefetch::{BlockPrefetch, is_shared, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::gemm::context::Context;
 use crate::gemm::tile::{Order, Tile};
@@ -25,9 +26,6 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
-
-/// With at most this many bytes, weights are read once per column tile, instead of columns once per panel.
-const RESIDENT_WEIGHTS: usize = 512 << 10;
 
 /// A planned GEMM.
 pub(crate) struct Planned {
@@ -213,7 +211,7 @@ impl<T: Float> ImplicitGemm<T> {
             form.and(parts.iter().flat_map(|part| [part.packed, part.panel]))
         });
         Ok(Self {
-            prefetches: pays(&operands),
+            prefetches: pays(&operands) || is_shared(&operands, workers),
             operands,
             parts,
             geometry,
@@ -282,7 +280,9 @@ impl<T: Float> ImplicitGemm<T> {
         // With an epilogue, all columns of a panel are computed in a row while they are in cache. In a
         // channels-last output a panel is scattered, so the epilogue runs on the whole block.
         let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
-        let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
+        let terms = planned.offsets.len() * channels;
+        let weights_stay =
+            !by_panel && weights_stay::<T>([panels.len(), planned.panel, terms], self.written_in_place);
         let (taps, b_stride): (&[usize], _) = if self.in_place {
             (&[0], input.strides.channel)
         } else {

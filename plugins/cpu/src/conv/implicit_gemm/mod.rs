@@ -2,3 +2,4 @@
 
 pub(crate) mod exact;
 pub(crate) mod kernel;
+mod order;
