@@ -19,6 +19,7 @@ pub(crate) mod dilated;
 pub(crate) mod epilogue;
 pub(crate) mod pixels;
 pub(crate) mod rows;
+pub(crate) mod separable;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,25 @@ pub(crate) fn plan(
     epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     with_compute!(compute, T => plan_in::<T>(convolution, isa, threads, epilogue))
+}
+
+/// Plans a forward convolution of single precision whose rows are read and written in place, to compute some channels and
+/// rows at a time.
+pub(crate) fn plan_rows(
+    c: &Convolution,
+    isa: Isa,
+    epilogue: Option<Epilogue<'_>>,
+) -> Result<ChannelsFirst<f32>, Refusal> {
+    let shape = Shape::of(c);
+    let [x, w, y] = [&c.x, &c.w, &c.y].map(|operand| Image::<f32>::of(operand, c.spatial));
+    let images = [x?, w?, y?];
+    let is_last = ChannelsLast::covers(&shape, &images[0], &images[2]);
+    if is_last || !images[0].has_rows() || !images[2].has_rows() {
+        return Err("rows of single precision that are not contiguous".to_owned());
+    }
+    let channel_epilogue = epilogue.map(AffineEpilogue::of).transpose()?;
+    let threads = Threads { most: 1, ..Threads::default() };
+    Ok(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
 }
 
 fn plan_in<T: Float>(

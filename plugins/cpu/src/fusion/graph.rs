@@ -77,7 +77,9 @@ pub fn parts_at(prepared: &Prepared, isa: Isa, settings: impl Into<Settings>) ->
             fusion = begun(true).filter(|own| own.nodes_of_largest() >= nodes_of_largest).or(fusion);
         }
         let fused = fusion.and_then(|fusion| {
-            fusion.normalized(&taken, isa, settings).or_else(|| fusion.part(isa, settings))
+            let larger = fusion.normalized(&taken, isa, settings);
+            let larger = larger.or_else(|| fusion.separable(&taken, isa, settings));
+            larger.or_else(|| fusion.part(isa, settings))
         });
         if let Some(part) = fused {
             part.members.iter().for_each(|member| taken[*member] = true);

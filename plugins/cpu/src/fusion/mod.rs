@@ -22,6 +22,9 @@ pub(crate) mod quantized;
 pub mod relu_backward;
 #[cfg(test)]
 mod relu_backward_tests;
+mod separable;
+#[cfg(test)]
+mod separable_tests;
 #[cfg(test)]
 mod softmax_tests;
 pub mod state;

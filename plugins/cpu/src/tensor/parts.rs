@@ -90,9 +90,10 @@ impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> InParts<T, K, N> {
     }
 }
 
-struct Task<'a, T, K, const N: usize>(&'a K, Part<'a, T, N>);
+/// A part of a kernel as a task for an instruction set.
+pub(crate) struct PartTask<'a, T, K, const N: usize>(pub(crate) &'a K, pub(crate) Part<'a, T, N>);
 
-impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T, K, N> {
+impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for PartTask<'_, T, K, N> {
     type Output = ();
 
     #[inline(always)]
@@ -128,7 +129,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts
             };
             // SAFETY: the processor supports the instruction set; the caller promises tensors and scratch memory, of which each
             // worker has its own areas, and no two parts have an element in common.
-            unsafe { isa.run_vectors::<T, _>(Task(&self.0, part)) };
+            unsafe { isa.run_vectors::<T, _>(PartTask(&self.0, part)) };
         });
     }
 }
