@@ -166,7 +166,10 @@ impl Code {
             let [code, mask] = [code, mask].map(|word| b.binary(Binary::Shr, word, down));
             let [code, mask] = [code, mask].map(|word| b.and(word, 0xff));
             let own = b.add(byte, part);
-            let is_needed = b.less_equal(own, last);
+            // A byte without bits of this element may be another thread's.
+            let none = b.int(0, Scalar::I32);
+            let [is_inside, is_met] = [b.less_equal(own, last), b.less(none, mask)];
+            let is_needed = b.and(is_inside, is_met);
             b.when(is_needed, |b| {
                 let before = b.load(memory, own);
                 let before = b.convert(before, Scalar::I32);
