@@ -34,9 +34,13 @@ const SMALL: usize = 64;
 /// With more terms per sum, a tile exceeds every cache.
 const MAX_DEPTH: usize = 1 << 16;
 
-/// With fewer output channels, a copied tile is not reused enough; the second for strided windows, whose input all
-/// algorithms copy.
-const LEAST_ROWS: [usize; 2] = [64, 16];
+/// With fewer output channels, a copied tile is not reused enough. All algorithms copy the input of strided windows.
+const LEAST_ROWS: usize = 64;
+const LEAST_STRIDED: usize = 24;
+
+/// The same for the first layer of a network, which has at most this many channels.
+const LEAST_OF_STEM: usize = 16;
+const CHANNELS_OF_STEM: usize = 4;
 
 /// With a smaller part of the taps inside the input, the direct convolution is faster.
 const LEAST_MET: f64 = 0.75;
@@ -93,8 +97,13 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
     let windows = &operands.windows;
     let is_strided = windows.taps.len() > 1 && windows.stride.iter().any(|stride| *stride > 1);
+    let least = match is_strided {
+        true if operands.channels <= CHANNELS_OF_STEM => LEAST_OF_STEM,
+        true => LEAST_STRIDED,
+        false => LEAST_ROWS,
+    };
     isa.has_whole_vectors()
-        && operands.rows >= LEAST_ROWS[usize::from(is_strided)]
+        && operands.rows >= least
         && !is_small
         && columns >= kernel.columns()
         && met(operands) >= LEAST_MET
