@@ -69,6 +69,15 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             let plugin = folder.join(ENGINES).join("libhipdnn_vulkan_plugin.so");
             run(command(&program, [""; 0]).arg(plugin)).map(|text| text.trim().to_owned())
         });
+        steps.run("memory by the crate `hipdnn`", || {
+            let mut tests = rust_tests::packages(workspace, &["-p", "hipdnn", "--test", "vulkan"]);
+            tests.args(["--", "--nocapture"]).env("HIPDNN_BACKEND_LIBRARY_PATH", &folder);
+            let said = run(&mut tests)?;
+            match said.lines().find(|line| line.contains("skipped: ")) {
+                Some(line) => Err(Failure::new(line)),
+                None => Ok(said.lines().filter(|line| line.contains(" passed")).collect()),
+            }
+        });
         let program = workspace.release_dir().join(GPU_PROGRAM);
         steps.run("cases and random graphs against the reference", || {
             checked(&mut cases(&program, &folder, RANDOM, words)).map(|text| last(&text))
