@@ -97,7 +97,7 @@ impl Device {
         let mut sizes = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
             .subgroup_size_control(true)
             .compute_full_subgroups(true);
-        let mut bfloats = bfloat::Features::new(true, true);
+        let mut bfloats = bfloat::Features::new(true, features.cooperative_matrix && features.bfloat_matrix);
         let mut names = Vec::new();
         if properties.host_alignment.is_some() {
             names.push(ash::ext::external_memory_host::NAME.as_ptr());
@@ -114,7 +114,7 @@ impl Device {
             names.push(ash::ext::subgroup_size_control::NAME.as_ptr());
             info = info.push_next(&mut matrices).push_next(&mut sizes);
         }
-        if features.cooperative_matrix && features.bfloat_matrix {
+        if features.bfloat {
             names.push(bfloat::NAME.as_ptr());
             info = info.push_next(&mut bfloats);
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ash::vk;
-use hipdnn_kernels::target::CooperativeShape;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::lock::OnceLock;
 
@@ -12,6 +11,7 @@ use crate::memory::Memory;
 use crate::properties::Properties;
 use crate::queue::Queue;
 use crate::staging::Staging;
+use crate::target::Trusted;
 
 /// An open device, ready for work.
 pub struct Gpu {
@@ -21,8 +21,8 @@ pub struct Gpu {
     pub memory: Memory,
     /// The memory through which host arrays pass.
     pub staging: Staging,
-    /// The matrix shapes that passed their tests, once these were made.
-    pub shapes: OnceLock<Vec<CooperativeShape>>,
+    /// What passed its tests, once these were made.
+    pub trusted: OnceLock<Trusted>,
     /// The device; last, so that it is dropped last.
     pub device: Arc<Device>,
 }
@@ -58,7 +58,7 @@ impl Gpu {
             queue,
             memory: Memory::default(),
             staging: Staging::default(),
-            shapes: OnceLock::new(),
+            trusted: OnceLock::new(),
             device,
         })
     }

@@ -23,6 +23,7 @@ pub mod plugin;
 pub mod properties;
 pub mod public;
 pub mod queue;
+pub mod rounding;
 pub mod staging;
 pub mod target;
 pub mod trial;

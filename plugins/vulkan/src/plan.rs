@@ -28,7 +28,7 @@ use crate::buffer::Buffer;
 use crate::device::Purpose;
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
-use crate::target::{features, options, target};
+use crate::target::{options, target};
 use crate::trust;
 use crate::work::Recorder;
 
@@ -117,7 +117,7 @@ pub fn is_invariant(knobs: &[KnobSetting]) -> bool {
 
 /// The shapes of matrices that a plan may multiply with.
 fn shapes(gpu: &Gpu, knobs: &[KnobSetting]) -> Vec<CooperativeShape> {
-    if int_setting(knobs, MATRICES) == Some(0) { Vec::new() } else { trust::shapes(gpu).to_vec() }
+    if int_setting(knobs, MATRICES) == Some(0) { Vec::new() } else { trust::of(gpu).shapes.clone() }
 }
 
 /// Whether matrix instructions multiply.
@@ -166,10 +166,10 @@ impl Plan {
     /// What is not supported.
     pub fn check(gpu: &Gpu, graph: &Graph) -> Result<(), Refusal> {
         let properties = &gpu.device.properties;
-        let target = target(properties, trust::shapes(gpu).to_vec());
+        let target = target(properties, trust::of(gpu).shapes.clone());
         let program = lower(graph, &target, options(properties, false))?;
         for lowered in &program.kernels {
-            spirv::print(&lowered.written.kernel, &features(properties))?;
+            spirv::print(&lowered.written.kernel, &trust::features(gpu))?;
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Drop for Plan {
 impl Kernel {
     fn new(gpu: &Arc<Gpu>, lowered: &Lowered, slots: Box<[Slot]>) -> Result<Self, PluginError> {
         let form = &lowered.written.kernel;
-        let module = spirv::print(form, &features(&gpu.device.properties)).map_err(Refusal::new)?;
+        let module = spirv::print(form, &trust::features(gpu)).map_err(Refusal::new)?;
         if slots.len() * 8 > PARAMETERS {
             return Err(PluginError::not_applicable(format!("a kernel has {} parameters", slots.len())));
         }

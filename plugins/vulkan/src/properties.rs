@@ -31,6 +31,8 @@ pub struct Features {
     pub memory_model: bool,
     /// Cooperative matrices, in subgroups of a size that pipelines ask for.
     pub cooperative_matrix: bool,
+    /// Bfloats as a type that floats are converted to.
+    pub bfloat: bool,
     pub bfloat_matrix: bool,
 }
 
@@ -252,7 +254,7 @@ impl Properties {
         if has_matrices {
             all = all.push_next(&mut matrices).push_next(&mut sizes);
         }
-        if has_matrices && has(extensions, bfloat::NAME) {
+        if has(extensions, bfloat::NAME) {
             all = all.push_next(&mut bfloats);
         }
         // SAFETY: the device is one of the instance, and supports the structs of the chain.
@@ -276,7 +278,8 @@ impl Properties {
                 && is(sizes.subgroup_size_control)
                 && is(sizes.compute_full_subgroups)
                 && self.sizes_subgroups,
-            bfloat_matrix: is(bfloats.values) && is(bfloats.matrices),
+            bfloat: is(bfloats.values),
+            bfloat_matrix: has_matrices && is(bfloats.values) && is(bfloats.matrices),
         };
         if self.features.cooperative_matrix {
             let functions = ash::khr::cooperative_matrix::Instance::new(entry, instance);

@@ -372,6 +372,7 @@ unsafe fn adopt(adopted: &Adopted, number: usize) -> Result<Gpu, PluginError> {
     // Whether the program enabled these is not known.
     properties.host_alignment = None;
     properties.features.cooperative_matrix = false;
+    properties.features.bfloat = false;
     // SAFETY: the device is alive.
     let functions =
         unsafe { ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(raw(adopted.device))) };

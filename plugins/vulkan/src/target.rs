@@ -7,6 +7,15 @@ use hipdnn_plugin_lowering::Options;
 
 use crate::properties::Properties;
 
+/// What of a device passed its test.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Trusted {
+    /// Matrix shapes, the best for each type of operands.
+    pub shapes: Vec<CooperativeShape>,
+    /// Whether the device rounds floats to bfloat16 as kernels want it.
+    pub rounds_bfloats: bool,
+}
+
 /// The target of kernels for a device, with these matrix shapes.
 pub fn target(properties: &Properties, shapes: Vec<CooperativeShape>) -> Target {
     VulkanDevice {
@@ -20,7 +29,7 @@ pub fn target(properties: &Properties, shapes: Vec<CooperativeShape>) -> Target 
     .into()
 }
 
-/// What modules for a device may use.
+/// What modules for a device may use without a test.
 pub fn features(properties: &Properties) -> Features {
     let own = properties.features;
     Features {
@@ -35,6 +44,7 @@ pub fn features(properties: &Properties) -> Features {
         shader_denorm_preserve_float16: own.keeps_small_halves,
         cooperative_matrix: own.cooperative_matrix,
         shader_bfloat16_cooperative_matrix: own.bfloat_matrix,
+        shader_bfloat16_type: false,
         max_push_constants_size: properties.push_bytes,
     }
 }

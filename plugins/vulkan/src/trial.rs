@@ -2,7 +2,7 @@
 
 use hipdnn_kernels::builder::At;
 use hipdnn_kernels::form::{Index, Kernel, Memory, Order, Role};
-use hipdnn_kernels::print::spirv;
+use hipdnn_kernels::print::spirv::{self, Features};
 use hipdnn_kernels::target::CooperativeShape;
 use hipdnn_kernels::{Builder, Scalar, Target};
 use hipdnn_plugin_sdk::PluginError;
@@ -127,13 +127,27 @@ fn multiply(gpu: &Gpu, shape: &CooperativeShape, order: Order) -> Result<(), Plu
     Ok(())
 }
 
+/// Runs a kernel as [`execute_with`], with features that need no test.
+///
+/// # Errors
+/// The driver's.
+pub fn execute(gpu: &Gpu, kernel: &Kernel, read: &[Vec<u8>], count: usize) -> Result<Vec<u32>, PluginError> {
+    execute_with(gpu, &features(&gpu.device.properties), kernel, read, count)
+}
+
 /// Runs a kernel of one workgroup on memory with these bytes and gives its last parameter, so many numbers of 32 bits. Those that it does
 /// not write have all bits set.
 ///
 /// # Errors
 /// The driver's.
-pub fn execute(gpu: &Gpu, kernel: &Kernel, read: &[Vec<u8>], count: usize) -> Result<Vec<u32>, PluginError> {
-    let module = spirv::print(kernel, &features(&gpu.device.properties)).map_err(PluginError::internal)?;
+pub fn execute_with(
+    gpu: &Gpu,
+    features: &Features,
+    kernel: &Kernel,
+    read: &[Vec<u8>],
+    count: usize,
+) -> Result<Vec<u32>, PluginError> {
+    let module = spirv::print(kernel, features).map_err(PluginError::internal)?;
     // SAFETY: the printer writes valid modules, with the features that the device has.
     let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
     let mut blocks = Vec::new();

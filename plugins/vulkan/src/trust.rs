@@ -1,12 +1,13 @@
-//! Which matrix shapes of a device are used: those that multiply rightly.
+//! What of a device is used: matrix shapes that multiply rightly, and conversions to bfloat16 that round rightly.
 //!
-//! Drivers report shapes that compute wrongly, or end the process. Each shape is tested when a device is first seen; the results are
+//! Drivers report shapes that compute wrongly, or end the process. Each is tested when a device is first seen; the results are
 //! stored in a file for its driver's version. A file that only says that a test began is of a process that ended meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hipdnn_kernels::print::spirv::Features;
 use hipdnn_kernels::target::{CooperativeShape, Fragment};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
@@ -15,13 +16,15 @@ use hipdnn_plugin_sdk::{cached_file, environment, log};
 use crate::gpu::Gpu;
 use crate::places;
 use crate::properties::Properties;
+use crate::rounding;
+use crate::target::{self, Trusted};
 use crate::trial;
 
 /// The variable that switches matrices off.
 pub const MATRICES: &str = "HIPDNN_VULKAN_MATRICES";
 
 /// The file: of which device and driver, and a line for each shape.
-const PAYLOAD: Payload = Payload { mark: *b"HVKM", version: 2, owner: "the tests of matrix shapes" };
+const PAYLOAD: Payload = Payload { mark: *b"HVKM", version: 3, owner: "the tests of matrix shapes" };
 
 /// Bytes of the largest file.
 const MOST: u64 = 1 << 16;
@@ -33,31 +36,41 @@ const PLACES: &str = " | ";
 const BEGUN: &str = "begun";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shapes of a device that kernels may use, the best for each type of operands. The first call may test them.
-pub fn shapes(gpu: &Gpu) -> &[CooperativeShape] {
-    gpu.shapes.get_or_init(|| trusted(gpu))
+/// The line of a device that rounds to bfloat16 rightly.
+const ROUNDS: &str = "bf16 rounded";
+
+/// What of a device kernels may use. The first call may test it.
+pub fn of(gpu: &Gpu) -> &Trusted {
+    gpu.trusted.get_or_init(|| trusted(gpu))
 }
 
-fn trusted(gpu: &Gpu) -> Vec<CooperativeShape> {
+/// What modules for a device may use.
+pub fn features(gpu: &Gpu) -> Features {
+    Features { shader_bfloat16_type: of(gpu).rounds_bfloats, ..target::features(&gpu.device.properties) }
+}
+
+fn trusted(gpu: &Gpu) -> Trusted {
     let properties = &gpu.device.properties;
-    if properties.shapes.is_empty() || !properties.features.cooperative_matrix {
-        return Vec::new();
+    let has_matrices = !properties.shapes.is_empty() && properties.features.cooperative_matrix;
+    if !has_matrices && !properties.features.bfloat {
+        return Trusted::default();
     }
+    // Then nothing is tested: it may be a test that ends the process.
     let is_off = std::env::var(MATRICES).is_ok_and(|value| is_no(&value));
     if is_off {
-        return Vec::new();
+        return Trusted::default();
     }
     let file = environment::enabled_cache_root(environment::path).map(|root| File::of(&root, properties));
     let is_recent = file.as_ref().is_some_and(File::is_recent);
     match Known::of(file.as_ref().and_then(File::read), is_recent) {
-        Known::Results(lines) => return passed(&properties.shapes, &lines),
+        Known::Results(lines) => return known(properties, &lines),
         Known::Ended => {
             let path = file.map(|file| file.path.display().to_string()).unwrap_or_default();
             log::warn(format_args!(
-                "device {}: no cooperative matrices are used, because a process ended while it tested them; delete {path} to test again",
+                "device {}: neither cooperative matrices nor bfloat16 are used, because a process ended while it tested them; delete {path} to test again",
                 properties.label()
             ));
-            return Vec::new();
+            return Trusted::default();
         }
         Known::Nothing => {}
     }
@@ -68,7 +81,15 @@ fn trusted(gpu: &Gpu) -> Vec<CooperativeShape> {
     if let Some(file) = &file {
         file.write(&lines);
     }
-    passed(&properties.shapes, &lines)
+    known(properties, &lines)
+}
+
+/// What the results of tests say.
+fn known(properties: &Properties, lines: &[String]) -> Trusted {
+    Trusted {
+        shapes: passed(&properties.shapes, lines),
+        rounds_bfloats: properties.features.bfloat && lines.iter().any(|line| line == ROUNDS),
+    }
 }
 
 /// What a file says.
@@ -124,9 +145,18 @@ fn fragments(gpu: &Gpu, shape: &CooperativeShape) -> Option<Box<[Fragment; 3]>> 
     found
 }
 
-/// Tests shapes until one passes for each type, and tells which do.
+/// Tests shapes until one passes for each type, and rounding, and tells what passes.
 fn test(gpu: &Gpu) -> Vec<String> {
     let mut lines = Vec::new();
+    if gpu.device.properties.features.bfloat {
+        match rounding::check(gpu) {
+            Ok(()) => lines.push(ROUNDS.to_owned()),
+            Err(reason) => {
+                let label = gpu.device.properties.label();
+                log::warn(format_args!("device {label}: bfloat16 is not used as a type: {reason}"));
+            }
+        }
+    }
     let mut found = Vec::new();
     for shape in &gpu.device.properties.shapes {
         if found.contains(&shape.operand) {

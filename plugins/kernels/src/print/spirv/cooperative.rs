@@ -52,9 +52,8 @@ impl Printer<'_> {
                 Scalar::F16 if !self.features.shader_float16 => {
                     return Err("the device lacks shaderFloat16".to_owned());
                 }
-                Scalar::Bf16 if !self.extensions.contains(&"SPV_KHR_bfloat16") => {
-                    self.extensions.push("SPV_KHR_bfloat16");
-                    self.need(Capability::BFloat16TypeKHR);
+                Scalar::Bf16 => {
+                    self.need_bfloats();
                     self.need(Capability::BFloat16CooperativeMatrixKHR);
                 }
                 Scalar::F16 => self.need(Capability::Float16),

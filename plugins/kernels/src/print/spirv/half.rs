@@ -52,8 +52,22 @@ impl Printer<'_> {
         self.op(Op::Bitcast, U32, &[halves])
     }
 
+    /// Declares the use of bfloats as a type.
+    pub(super) fn need_bfloats(&mut self) {
+        if !self.extensions.contains(&"SPV_KHR_bfloat16") {
+            self.extensions.push("SPV_KHR_bfloat16");
+        }
+        self.need(Capability::BFloat16TypeKHR);
+    }
+
     /// Two floats rounded to the halves of a word, by their type.
     fn word_of_floats(&mut self, scalar: Scalar, low: Word, high: Word) -> Word {
+        if scalar == Scalar::Bf16 && self.features.shader_bfloat16_type {
+            self.need_bfloats();
+            let pair = self.op(Op::CompositeConstruct, Kind::Pair(32), &[low, high]);
+            let bfloats = self.op(Op::FConvert, Kind::BfloatPair, &[pair]);
+            return self.op(Op::Bitcast, U32, &[bfloats]);
+        }
         if scalar == Scalar::Bf16 {
             let [low, high] = [low, high].map(|x| self.rounded_bfloat(x));
             let low = self.whole(Op::ShiftRightLogical, low, 16);
@@ -69,7 +83,7 @@ impl Printer<'_> {
 
     /// A float rounded to a half or a bfloat.
     pub(super) fn half_of_float(&mut self, scalar: Scalar, x: Word) -> Word {
-        if scalar == Scalar::Bf16 {
+        if scalar == Scalar::Bf16 && !self.features.shader_bfloat16_type {
             let bits = self.rounded_bfloat(x);
             return self.whole(Op::ShiftRightLogical, bits, 16);
         }

@@ -17,12 +17,14 @@ pub(super) enum Kind {
     Signed(u32),
     /// Real numbers of 32 or 64 bits; elements of matrices also of 16.
     Float(u32),
-    /// Elements of matrices that are the upper half of a float.
+    /// Real numbers that are the upper half of a float.
     Bfloat,
     /// Two or four `Int(32)`.
     Words(u32),
     /// Two real numbers of 32 or 16 bits.
     Pair(u32),
+    /// Two of `Bfloat`.
+    BfloatPair,
     /// A cooperative matrix.
     Matrix(MatrixKind),
     /// An address of a kind in a storage class.
@@ -131,6 +133,10 @@ impl Printer<'_> {
             }
             Kind::Pair(bits) => {
                 let of = self.type_id(Kind::Float(bits));
+                (Op::TypeVector, vec![Operand::IdRef(of), Operand::LiteralBit32(2)])
+            }
+            Kind::BfloatPair => {
+                let of = self.type_id(Kind::Bfloat);
                 (Op::TypeVector, vec![Operand::IdRef(of), Operand::LiteralBit32(2)])
             }
             Kind::Pointer(class, to) => {

@@ -47,6 +47,8 @@ pub struct Features {
     /// With `vulkanMemoryModel`.
     pub cooperative_matrix: bool,
     pub shader_bfloat16_cooperative_matrix: bool,
+    /// Also that its conversions of floats round to the nearest, ties to even, which Vulkan does not promise.
+    pub shader_bfloat16_type: bool,
     pub max_push_constants_size: u32,
 }
 

@@ -20,6 +20,7 @@ const ALL: Features = Features {
     shader_denorm_preserve_float16: true,
     cooperative_matrix: true,
     shader_bfloat16_cooperative_matrix: true,
+    shader_bfloat16_type: false,
     max_push_constants_size: 128,
 };
 
@@ -333,12 +334,16 @@ fn every_element_of_a_cooperative_matrix_is_reached() {
 
 /// A kernel that doubles vectors of a type in float.
 fn doubled(scalar: Scalar) -> Kernel {
+    doubled_by(scalar, 8)
+}
+
+fn doubled_by(scalar: Scalar, lanes: usize) -> Kernel {
     let mut b = Builder::new("halves", 64, &target());
     let [x, y] = [b.pointer(scalar), b.output(scalar)];
     let thread = b.index(Index::Thread);
-    let place = b.mul(thread, 8);
-    let own = b.load_vector(Memory::Global(x), place, 8);
-    let parts: Vec<_> = (0..8)
+    let place = b.mul(thread, lanes);
+    let own = b.load_vector(Memory::Global(x), place, lanes);
+    let parts: Vec<_> = (0..lanes)
         .map(|lane| {
             let half = b.extract(own, lane);
             let wide = b.convert(half, Scalar::F32);
@@ -371,4 +376,17 @@ fn pairs_of_bfloats_are_joined_as_they_are_rounded() {
     check(&kernel);
     assert_eq!(count(&kernel, &ALL, Op::BitwiseOr), 4);
     assert_eq!(count(&kernel, &ALL, Op::BitFieldInsert), 0);
+}
+
+#[test]
+fn pairs_of_bfloats_are_rounded_at_once_where_the_device_has_the_type() {
+    let with = Features { shader_bfloat16_type: true, ..ALL };
+    for lanes in [1, 8] {
+        let kernel = doubled_by(Scalar::Bf16, lanes);
+        if knows("2025.2") {
+            validate(&print(&kernel, &with).unwrap().words).unwrap();
+        }
+        assert_eq!(count(&kernel, &with, Op::FConvert), lanes.div_ceil(2));
+        assert_eq!(count(&kernel, &with, Op::Select), 0);
+    }
 }
