@@ -66,6 +66,11 @@ impl Case {
         }
     }
 
+    /// Gives inputs that are added from now on other values.
+    pub fn seed(&mut self, seed: u32) {
+        self.seed = seed;
+    }
+
     fn add(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
         self.graph.tensors.push(Tensor::new(uid, data_type, dims, strides));

@@ -9,7 +9,8 @@
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
-//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in host memory, and random graphs.
+//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in
+//! host memory, and random graphs; `--random=FROM..TO` those with these numbers.
 //! `gpu-test --vulkan-bench LIBRARY [WORD...]` measures it beside NVIDIA's libraries, `gpu-test --vulkan-host LIBRARY FILE` what it
 //! costs the host. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]`
 //! writes the graphs of the cases and of random graphs into a folder, as JSON.

@@ -1,5 +1,6 @@
-//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
-//! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
+//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and random graphs:
+//! the first N, or with `--random=FROM..TO` those with these numbers; no more are begun after so many seconds. The device is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are
+//! counted by reason. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
 
 mod bench;
 mod host;
@@ -8,8 +9,10 @@ mod subjects;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::json;
 
@@ -23,6 +26,7 @@ pub use host::run as host;
 
 const ENGINE: &str = "VULKAN_ENGINE";
 const RANDOM: &str = "--random=";
+const SECONDS: &str = "--seconds=";
 
 /// Runs a case in host memory, then again with the plan saved and loaded.
 fn run_case(backend: &Backend, loader: &Backend, case: &Case) -> Result<f32, Failure> {
@@ -44,14 +48,33 @@ fn every() -> impl Iterator<Item = Case> {
     cases::all().into_iter().map(|(_, case)| case).filter(move |case| known.insert(case.name.clone()))
 }
 
-/// The number of random graphs that the first word asks for, and the other words.
-fn random_count(words: &[String]) -> Result<(u32, &[String]), Failure> {
+/// The numbers of the random graphs that the first word asks for, and the other words.
+fn random_numbers(words: &[String]) -> Result<(Range<u32>, &[String]), Failure> {
     match words {
         [option, words @ ..] if option.starts_with(RANDOM) => {
-            let count = option.strip_prefix(RANDOM).and_then(|count| count.parse().ok());
-            Ok((count.ok_or_else(|| Failure(format!("{option}: expected a number of graphs")))?, words))
+            let asked = option.strip_prefix(RANDOM).unwrap_or_default();
+            let (from, to) = asked.split_once("..").unwrap_or(("0", asked));
+            match (from.parse(), to.parse()) {
+                (Ok(from), Ok(to)) if from <= to => Ok((from..to, words)),
+                _ => Err(Failure(format!(
+                    "{option}: expected how many graphs, or the numbers of graphs, as in {RANDOM}100..200"
+                ))),
+            }
         }
-        words => Ok((0, words)),
+        words => Ok((0..0, words)),
+    }
+}
+
+/// The limit in seconds that the first word asks for, and the other words.
+fn limit(words: &[String]) -> Result<(Duration, &[String]), Failure> {
+    match words {
+        [option, words @ ..] if option.starts_with(SECONDS) => {
+            let seconds = option.strip_prefix(SECONDS).and_then(|seconds| seconds.parse().ok());
+            let seconds =
+                seconds.ok_or_else(|| Failure(format!("{option}: expected a number of seconds")))?;
+            Ok((Duration::from_secs(seconds), words))
+        }
+        words => Ok((Duration::MAX, words)),
     }
 }
 
@@ -60,9 +83,9 @@ fn random_count(words: &[String]) -> Result<(u32, &[String]), Failure> {
 /// # Errors
 /// When a file cannot be written.
 pub fn write(folder: &Path, words: &[String]) -> Result<(), Failure> {
-    let (count, words) = random_count(words)?;
+    let (numbers, words) = random_numbers(words)?;
     fs::create_dir_all(folder).map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
-    for case in every().chain((0..count).map(random::case)).filter(|case| is_wanted(&case.name, words)) {
+    for case in every().chain(numbers.map(random::case)).filter(|case| is_wanted(&case.name, words)) {
         let path = folder.join(format!("{}.json", case.name.replace('/', "_")));
         fs::write(&path, json::write(&case.graph))
             .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
@@ -76,13 +99,19 @@ pub fn write(folder: &Path, words: &[String]) -> Result<(), Failure> {
 /// When the library cannot be opened.
 pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let ((part, parts), words) = of_part(words)?;
-    let (count, words) = random_count(words)?;
+    let (numbers, words) = random_numbers(words)?;
+    let (limit, words) = limit(words)?;
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let start = Instant::now();
     let (mut passed, mut failed) = (0, 0);
-    for (place, case) in every().chain((0..count).map(random::case)).enumerate() {
+    for (place, case) in every().chain(numbers.map(random::case)).enumerate() {
         if place % parts != part || !is_wanted(&case.name, words) {
             continue;
+        }
+        if start.elapsed() > limit {
+            println!("stopped before {}", case.name);
+            break;
         }
         match run_case(&backend, &loader, &case) {
             Ok(error) => {
@@ -103,6 +132,7 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
         }
     }
     println!("{passed} passed");
+    println!("{failed} failed, in {:.0} s", start.elapsed().as_secs_f64());
     for (reason, count) in reasons {
         println!("{count} refused: {reason}");
     }
