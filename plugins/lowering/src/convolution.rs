@@ -2,11 +2,13 @@
 
 use hipdnn_kernels::Scalar;
 use hipdnn_kernels::convolution::{self, Convolution, Tensor};
+use hipdnn_kernels::domain::Epilogue;
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution as Planned, Direction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
+use crate::Argument;
 use crate::attention::Whole;
 use crate::memory::{alignment, in_memory};
 use crate::product::{launched, scalar};
@@ -32,6 +34,20 @@ pub fn kernels(
     node: &Node,
     problem: &Planned,
     way: Way<'_>,
+) -> Result<Vec<Whole>, Refusal> {
+    kernels_with(graph, node, problem, way, None)
+}
+
+/// As [`kernels`], with an epilogue and what is passed for it.
+///
+/// # Errors
+/// What is not supported.
+pub fn kernels_with(
+    graph: &mut Graph,
+    node: &Node,
+    problem: &Planned,
+    way: Way<'_>,
+    epilogue: Option<(Epilogue, Vec<Argument>)>,
 ) -> Result<Vec<Whole>, Refusal> {
     let wide = [problem.x, problem.w, problem.y].iter().any(|operand| operand.data_type == DataType::Double);
     let wanted = if wide { DataType::Double } else { DataType::Float };
@@ -60,6 +76,7 @@ pub fn kernels(
         return Err("x, w and y have several types, expected double alone".to_owned());
     }
     let sizes = |all: &[usize]| all.iter().take(problem.spatial).copied().collect::<Vec<usize>>();
+    let (epilogue, of_epilogue) = epilogue.unzip();
     let made_of = Convolution {
         direction: match problem.direction {
             Direction::Forward => convolution::Direction::Forward,
@@ -80,6 +97,7 @@ pub fn kernels(
         x,
         w,
         y,
+        epilogue,
     };
     // Indices have 32 bits, also those of places outside of x.
     let most = i32::MAX as usize / 4;
@@ -94,5 +112,5 @@ pub fn kernels(
     // The gradient of filters sums over the batch anyway.
     let shares = way.shares || problem.direction == Direction::BackwardFilter;
     let launches = convolution::write(&made_of, way.target, way.name, shares)?;
-    Ok(launched(graph, launches, &used))
+    Ok(launched(graph, launches, &used, &of_epilogue.unwrap_or_default()))
 }

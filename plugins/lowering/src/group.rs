@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hipdnn_kernels::domain::{Access, Join, Origin, Program, Store};
+use hipdnn_kernels::domain::{Access, Epilogue, Join, Origin, Program, Store};
 use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::{Builder, Scalar, Value};
 use hipdnn_plugin_planner::Refusal;
@@ -123,6 +123,37 @@ impl Group {
         self.program.parameters.retain(|_| next.next().copied().unwrap_or(false));
     }
 
+    /// The group as the epilogue of a kernel that computes this tensor, and what is passed for it; none if it does not read each of the
+    /// tensor's elements once, in its place.
+    pub fn epilogue_of(&self, tensor: &Tensor) -> Option<(Epilogue, Vec<Argument>)> {
+        let dims = self.program.dims.iter().copied();
+        let is_whole = dims.eq(tensor.dims.iter().map(|dim| *dim as usize));
+        if self.program.reduced.is_some() || self.program.gathers() || !is_whole {
+            return None;
+        }
+        let own = |axis: usize| match (tensor.dims.get(axis), tensor.strides.get(axis)) {
+            (Some(dim), Some(stride)) if *dim != 1 => *stride as usize,
+            _ => 0,
+        };
+        let of_tensor = Argument::Memory(tensor.uid);
+        let mut made = self.clone();
+        for node in &mut made.program.nodes {
+            let Origin::Load(access) = &node.origin else { continue };
+            if made.arguments.get(access.parameter) != Some(&of_tensor) {
+                continue;
+            }
+            if access.strides.iter().enumerate().any(|(axis, stride)| *stride != own(axis)) {
+                return None;
+            }
+            node.origin = Origin::Given;
+        }
+        made.retain(|_| true);
+        let scalar = scalar(tensor.data_type).ok()?;
+        // It is stored by no kernel then.
+        let is_gone = !made.arguments.contains(&of_tensor);
+        is_gone.then_some((Epilogue { program: made.program, scalar }, made.arguments))
+    }
+
     /// Calls a function with the parameter of every access.
     fn each_parameter(&mut self, mut f: impl FnMut(&mut usize)) {
         for node in &mut self.program.nodes {
@@ -130,7 +161,7 @@ impl Group {
                 Origin::Load(access) => f(&mut access.parameter),
                 Origin::Number(place) => f(place),
                 Origin::Gather(places, _) => places.iter_mut().for_each(&mut f),
-                Origin::Index(_) | Origin::Compute(..) | Origin::Reduce(..) => {}
+                Origin::Given | Origin::Index(_) | Origin::Compute(..) | Origin::Reduce(..) => {}
             }
         }
         self.program.stores.iter_mut().for_each(|store| f(&mut store.access.parameter));

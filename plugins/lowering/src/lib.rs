@@ -1,7 +1,8 @@
 //! Graphs as kernels in the typed form of `hipdnn-kernels`: what plugins that generate code for GPUs share.
 //!
 //! [`lower`] checks a graph, writes kernels with matrix tiles for products, convolutions and attention, collects other nodes in a
-//! [`group`] as long as one kernel can compute them, reading each element or row once, and writes a kernel for each. [`statistics`] expands nodes whose statistics must be computed first.
+//! [`group`] as long as one kernel can compute them, reading each element or row once, and writes a kernel for each, or makes it the
+//! epilogue of the product or convolution before it. [`statistics`] expands nodes whose statistics must be computed first.
 
 mod adding;
 pub mod attention;
@@ -9,6 +10,7 @@ pub mod batchnorm;
 mod block_scale;
 mod codes;
 pub mod convolution;
+mod following;
 pub mod gather;
 pub mod group;
 pub mod memory;
@@ -34,6 +36,7 @@ use hipdnn_plugin_planner::problem::block_scale::BlockScale;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 use crate::attention::Whole;
+use crate::following::Multiplied;
 use crate::group::Group;
 use crate::node::Item;
 use crate::statistics::{spelled_gradient, spelled_out};
@@ -117,7 +120,13 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
     for (place, node, problem) in nodes {
         let add = || {
             if let Some(kernels) = whole(&mut graph, place, &node, &problem, target, options) {
-                parts.extend(kernels?.into_iter().map(|whole| Part::Whole(Box::new(whole), place)));
+                let kernels = kernels?;
+                if matches!(problem, Problem::Matmul(_) | Problem::Convolution(_)) {
+                    let (node, problem) = (node.clone(), problem);
+                    parts.push(Part::Multiplied(Box::new(Multiplied { kernels, place, node, problem })));
+                } else {
+                    parts.push(Part::Whole(kernels, vec![place]));
+                }
                 return Ok(());
             }
             if let Some(groups) = mixture::groups(&mut graph, &node, &problem, options) {
@@ -151,22 +160,26 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
     let read: HashSet<i64> = parts.iter().flat_map(Part::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
+    for part in &mut parts {
+        if let Part::Walked(group) = part {
+            group.retain(|uid| !virtuals.contains(&uid) || read.contains(&uid));
+        }
+    }
+    // What nothing reads and no caller asked for is skipped.
+    parts.retain(|part| !matches!(part, Part::Walked(group) if group.is_empty()));
     let mut kernels = Vec::with_capacity(parts.len());
-    for part in parts {
+    for part in followed(parts, &mut graph, &unmarked, target, options) {
         let mut group = match part {
             Part::Walked(group) => *group,
-            Part::Whole(whole, node) => {
-                let Whole { launch, arguments } = *whole;
-                let written = Written { kernel: launch.kernel, groups: launch.grid };
-                kernels.push(Lowered { written, arguments, nodes: vec![node] });
+            Part::Multiplied(own) => {
+                kernels.extend(own.kernels.into_iter().map(|whole| of_whole(whole, &[own.place])));
+                continue;
+            }
+            Part::Whole(wholes, nodes) => {
+                kernels.extend(wholes.into_iter().map(|whole| of_whole(whole, &nodes)));
                 continue;
             }
         };
-        group.retain(|uid| !virtuals.contains(&uid) || read.contains(&uid));
-        // Nothing reads it and no caller asked for it: skip it.
-        if group.is_empty() {
-            continue;
-        }
         let name = format!("kernel_{}", kernels.len());
         group.program.is_invariant = options.batch_invariant;
         let written = group.program.write(&name, target)?;
@@ -179,17 +192,56 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
 enum Part {
     /// A walk over elements or rows.
     Walked(Box<Group>),
-    /// A kernel of a whole node.
-    Whole(Box<Whole>, usize),
+    /// A product or convolution.
+    Multiplied(Box<Multiplied>),
+    /// Kernels of whole nodes.
+    Whole(Vec<Whole>, Vec<usize>),
 }
 
 impl Part {
     fn reads(&self) -> Vec<i64> {
         match self {
             Self::Walked(group) => group.reads().collect(),
-            Self::Whole(whole, _) => whole.reads().collect(),
+            Self::Multiplied(own) => own.kernels.iter().flat_map(Whole::reads).collect(),
+            Self::Whole(wholes, _) => wholes.iter().flat_map(Whole::reads).collect(),
         }
     }
+}
+
+fn of_whole(whole: Whole, nodes: &[usize]) -> Lowered {
+    let Whole { launch, arguments } = whole;
+    let written = Written { kernel: launch.kernel, groups: launch.grid };
+    Lowered { written, arguments, nodes: nodes.to_vec() }
+}
+
+/// The parts, where a product or convolution and what directly follows it are one if they can be.
+fn followed(
+    parts: Vec<Part>,
+    graph: &mut Graph,
+    unmarked: &HashSet<i64>,
+    target: &Target,
+    options: Options,
+) -> Vec<Part> {
+    let reads: Vec<Vec<i64>> = parts.iter().map(Part::reads).collect();
+    let readers = |uid: i64| reads.iter().filter(|reads| reads.contains(&uid)).count();
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let whole = match (&part, joined.last()) {
+            (Part::Walked(group), Some(Part::Multiplied(own))) if own.is_hidden(graph, unmarked, readers) => {
+                let kernels = own.followed_by(group, graph, target, options);
+                kernels.map(|kernels| Part::Whole(kernels, [&[own.place], group.nodes.as_slice()].concat()))
+            }
+            _ => None,
+        };
+        match whole {
+            Some(whole) => {
+                joined.pop();
+                joined.push(whole);
+            }
+            None => joined.push(part),
+        }
+    }
+    joined
 }
 
 /// The kernels of a node that is computed by itself.

@@ -1,6 +1,7 @@
 //! Products of matrices as kernels of the crate `hipdnn-kernels`.
 
 use hipdnn_kernels::Scalar;
+use hipdnn_kernels::domain::Epilogue;
 use hipdnn_kernels::product::{self, Launches, Matrix, Passed, Product};
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::matmul::Matmul;
@@ -34,7 +35,12 @@ pub(crate) fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal>
 }
 
 /// Kernels of launches, with these tensors. The sums that they leave for each other become a tensor of the graph.
-pub(crate) fn launched(graph: &mut Graph, launches: Launches, uids: &[i64]) -> Vec<Whole> {
+pub(crate) fn launched(
+    graph: &mut Graph,
+    launches: Launches,
+    uids: &[i64],
+    of_epilogue: &[Argument],
+) -> Vec<Whole> {
     let sums = launches.sums.map(|(scalar, count)| {
         let data_type = if scalar == Scalar::F64 { DataType::Double } else { DataType::Float };
         let uid = unused(graph);
@@ -42,12 +48,13 @@ pub(crate) fn launched(graph: &mut Graph, launches: Launches, uids: &[i64]) -> V
         graph.tensors.push(Tensor { is_virtual: true, ..tensor });
         uid
     });
-    let uid = |passed: &Passed| match *passed {
-        Passed::Tensor(place) => uids.get(place).copied().unwrap_or_default(),
-        Passed::Sums => sums.unwrap_or_default(),
+    let argument = |passed: &Passed| match *passed {
+        Passed::Tensor(place) => Argument::Memory(uids.get(place).copied().unwrap_or_default()),
+        Passed::Sums => Argument::Memory(sums.unwrap_or_default()),
+        Passed::Epilogue(place) => of_epilogue.get(place).copied().unwrap_or(Argument::Memory(0)),
     };
     let whole = |call: product::Call| {
-        let arguments = call.passed.iter().map(|passed| Argument::Memory(uid(passed))).collect();
+        let arguments = call.passed.iter().map(argument).collect();
         Whole { launch: call.launch, arguments }
     };
     launches.all.into_iter().map(whole).collect()
@@ -58,6 +65,20 @@ pub(crate) fn launched(graph: &mut Graph, launches: Launches, uids: &[i64]) -> V
 /// # Errors
 /// What is not supported.
 pub fn kernels(graph: &mut Graph, node: &Node, p: &Matmul, way: Way<'_>) -> Result<Vec<Whole>, Refusal> {
+    kernels_with(graph, node, p, way, None)
+}
+
+/// As [`kernels`], with an epilogue and what is passed for it.
+///
+/// # Errors
+/// What is not supported.
+pub fn kernels_with(
+    graph: &mut Graph,
+    node: &Node,
+    p: &Matmul,
+    way: Way<'_>,
+    epilogue: Option<(Epilogue, Vec<Argument>)>,
+) -> Result<Vec<Whole>, Refusal> {
     let uids = node.operation.tensors();
     let integers = |data_type| matches!(data_type, DataType::Int8 | DataType::Uint8);
     let whole = integers(p.a.data_type) && integers(p.b.data_type);
@@ -104,7 +125,8 @@ pub fn kernels(graph: &mut Graph, node: &Node, p: &Matmul, way: Way<'_>) -> Resu
     }
     let Ok([a, b, c]) = <[Matrix; 3]>::try_from(matrices) else { return Err("has no operands".to_owned()) };
     let batch = p.c.layout.dims().iter().take(p.batch).copied().collect();
-    let product = Product { m: p.m, n: p.n, k: p.k, batch, a, b, c, steps: Vec::new() };
+    let (epilogue, of_epilogue) = epilogue.unzip();
+    let product = Product { m: p.m, n: p.n, k: p.k, batch, a, b, c, epilogue };
     let launches = product::write(&product, way.target, way.name, way.shares)?;
-    Ok(launched(graph, launches, &tensors))
+    Ok(launched(graph, launches, &tensors, &of_epilogue.unwrap_or_default()))
 }

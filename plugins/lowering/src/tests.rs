@@ -49,12 +49,31 @@ fn a_chain_with_a_reduction_is_one_kernel_without_memory_between() {
 }
 
 #[test]
-fn a_product_is_followed_by_a_kernel_of_its_own() {
-    let graph = graph(
-        &[(1, &[2, 3]), (2, &[3, 4]), (-3, &[2, 4]), (4, &[2, 4])],
-        vec![Matmul { a: 1, b: 2, c: -3 }.into(), Pointwise::new(PointwiseMode::ReluFwd, -3, None, 4).into()],
-    );
-    assert_eq!(lowered(&graph).unwrap().kernels.len(), 2);
+fn what_follows_a_product_is_its_epilogue_where_it_alone_sees_each_element_in_its_place() {
+    let product = || Matmul { a: 1, b: 2, c: -3 }.into();
+    let tensors: [(i64, &[i64]); 7] =
+        [(1, &[2, 4]), (2, &[4, 4]), (-3, &[2, 4]), (4, &[1, 4]), (-5, &[2, 4]), (6, &[2, 4]), (7, &[2, 1])];
+    let bias = || Pointwise::new(PointwiseMode::Add, -3, Some(4), -5).into();
+    let relu = |from| Pointwise::new(PointwiseMode::ReluFwd, from, None, 6).into();
+    let nodes = |program: &Program| -> Vec<Vec<usize>> {
+        program.kernels.iter().map(|kernel| kernel.nodes.clone()).collect()
+    };
+    let mut fused = graph(&tensors, vec![product(), bias(), relu(-5)]);
+    let program = lowered(&fused).unwrap();
+    assert_eq!(nodes(&program), [[0, 1, 2]]);
+    let of = |uids: [i64; 4]| uids.map(Argument::Memory);
+    assert_eq!(program.kernels[0].arguments, of([1, 2, 4, 6]));
+    // The product is an output itself.
+    fused.tensors[2].is_virtual = false;
+    assert_eq!(nodes(&lowered(&fused).unwrap()), [vec![0], vec![1, 2]]);
+    // A reduction needs all of a row.
+    let sum = Reduction { in_: -5, out: 7, mode: ReductionMode::Add, is_deterministic: false };
+    let reduced = graph(&tensors, vec![product(), bias(), sum.into()]);
+    assert_eq!(nodes(&lowered(&reduced).unwrap()), [vec![0], vec![1, 2]]);
+    // Another product reads it, too.
+    let mut again = graph(&tensors, vec![product(), relu(-3), Matmul { a: -3, b: 2, c: 8 }.into()]);
+    again.tensors.push(Tensor::packed(8, DataType::Float, &[2, 4]));
+    assert_eq!(nodes(&lowered(&again).unwrap()), [[0], [1], [2]]);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 mod sides;
 
 use crate::builder::Builder;
+use crate::domain::{Epilogue, Finish};
 use crate::form::{Pointer, Value};
 use crate::product::engine::{self, Engine, Source};
 use crate::product::parts::Parts;
 use crate::product::plan::{Plan, Work};
 use crate::product::sums::Sums;
-use crate::product::{Call, Launch, Launches, Passed, operand_type};
+use crate::product::{Call, Launch, Launches, Passed, operand_type, passed_to};
 use crate::scalar::Scalar;
 use crate::target::Target;
 use sides::{Side, sides};
@@ -37,7 +38,7 @@ pub struct Tensor {
 
 /// A convolution. Element `o` of y and element `r` of the window use element o · stride + r · dilation − padding of x.
 /// Its tensors are x, w and y.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Convolution {
     /// What is computed.
     pub direction: Direction,
@@ -69,6 +70,8 @@ pub struct Convolution {
     pub w: Tensor,
     /// The result, or its gradient.
     pub y: Tensor,
+    /// What is stored instead of y or the gradient of x; its domain are these.
+    pub epilogue: Option<Epilogue>,
 }
 
 impl Tensor {
@@ -163,8 +166,6 @@ pub fn write_as(
     plan: &Plan,
 ) -> Result<Launches, String> {
     let [rows, columns] = sides(convolution);
-    let [.., to] = convolution.places();
-    let result = convolution.tensor(to).scalar;
     let (m, n, k) = (rows.count(), columns.count(), rows.depth());
     let parts = Parts::of(k, plan.tiling.depth, plan.parts);
     let sums = (parts.count > 1).then_some(Sums {
@@ -174,14 +175,8 @@ pub fn write_as(
         m,
         n,
     });
-    let store =
-        |b: &mut Builder, output: Pointer, group: Value, [row, column]: [Value; 2], values: &[Value]| {
-            let down = rows.result(b, convolution, group, row);
-            let across = columns.result(b, convolution, group, column);
-            let at = b.add(down, across);
-            engine::store(b, output, at, values, result);
-        };
-    let width = columns.width;
+    let sides = [&rows, &columns];
+    let width = width(convolution, &columns);
     let tiling = &plan.tiling;
     let mut b = Builder::new(name, tiling.threads(target), target);
     let places = [rows.tensor, columns.tensor];
@@ -215,28 +210,100 @@ pub fn write_as(
     ];
     let main = Engine::new(&mut b, tiling, sources, &parts, part);
     main.run(&mut b);
-    let output = b.output(sums.map_or(result, |sums| sums.scalar));
-    let passed_last = if sums.is_some() { Passed::Sums } else { Passed::Tensor(to) };
-    let passed = vec![Passed::Tensor(places[0]), Passed::Tensor(places[1]), passed_last];
+    let mut passed = places.map(Passed::Tensor).to_vec();
     match &sums {
-        Some(sums) => main.visit(&mut b, firsts, [m, n], sums.width(), &mut |b, row, column, values| {
-            sums.keep(b, output, [part, group], [row, column], values);
-        }),
-        None => main.visit(&mut b, firsts, [m, n], width, &mut |b, row, column, values| {
-            store(b, output, group, [row, column], values);
-        }),
+        Some(sums) => {
+            let output = b.output(sums.scalar);
+            passed.push(Passed::Sums);
+            main.visit(&mut b, firsts, [m, n], sums.width(), &mut |b, row, column, values| {
+                sums.keep(b, output, [part, group], [row, column], values);
+            });
+        }
+        None => {
+            let (results, own) = Results::declare(&mut b, convolution, sides);
+            passed.extend(own);
+            main.visit(&mut b, firsts, [m, n], width, &mut |b, row, column, values| {
+                results.store(b, group, [row, column], values);
+            });
+        }
     }
     let mut all = vec![Call { launch: Launch { kernel: b.finish(), grid }, passed }];
     if let Some(sums) = &sums {
         let mut b = Builder::new(format!("{name}_sum"), Sums::threads(target) as u32, target);
-        let (from, output) = (b.pointer(sums.scalar), b.output(result));
+        let from = b.pointer(sums.scalar);
+        let (results, passed) = Results::declare(&mut b, convolution, sides);
         let grid = sums.add(&mut b, from, width, &mut |b, group, row, column, values| {
-            store(b, output, group, [row, column], values);
+            results.store(b, group, [row, column], values);
         })?;
-        let passed = vec![Passed::Sums, Passed::Tensor(to)];
+        let passed = [vec![Passed::Sums], passed].concat();
         all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
     }
     Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
+}
+
+/// How many neighbours along columns are stored together.
+fn width(convolution: &Convolution, columns: &Side) -> usize {
+    let (_, size) = columns.near(convolution);
+    let mut width = columns.width;
+    // An epilogue sees neighbours along one dimension.
+    while convolution.epilogue.is_some() && !size.is_multiple_of(width) {
+        width /= 2;
+    }
+    width
+}
+
+/// Where results go.
+struct Results<'a> {
+    convolution: &'a Convolution,
+    sides: [&'a Side; 2],
+    to: To<'a>,
+}
+
+enum To<'a> {
+    /// Elements of a type.
+    Memory(Pointer, Scalar),
+    Epilogue(Finish<'a>),
+}
+
+impl<'a> Results<'a> {
+    /// Also what is passed for them.
+    fn declare(b: &mut Builder, convolution: &'a Convolution, sides: [&'a Side; 2]) -> (Self, Vec<Passed>) {
+        let [.., place] = convolution.places();
+        let scalar = convolution.tensor(place).scalar;
+        let (to, passed) = match &convolution.epilogue {
+            None => (To::Memory(b.output(scalar), scalar), vec![Passed::Tensor(place)]),
+            Some(epilogue) => (To::Epilogue(epilogue.declare(b)), passed_to(epilogue)),
+        };
+        (Self { convolution, sides, to }, passed)
+    }
+
+    /// Stores neighbours of a row, from sums.
+    fn store(&self, b: &mut Builder, group: Value, at: [Value; 2], values: &[Value]) {
+        let [.., place] = self.convolution.places();
+        let strides = &self.convolution.tensor(place).strides;
+        let mut indices = vec![b.number(0); strides.len()];
+        for (side, own) in self.sides.into_iter().zip(at) {
+            for (axis, index) in side.indices(b, self.convolution, group, own) {
+                if let Some(place) = indices.get_mut(axis) {
+                    *place = index;
+                }
+            }
+        }
+        match &self.to {
+            To::Memory(pointer, scalar) => {
+                let mut at = b.number(0);
+                for (index, stride) in indices.iter().zip(strides) {
+                    let own = b.mul(*index, *stride);
+                    at = b.add(at, own);
+                }
+                engine::store(b, *pointer, at, values, *scalar);
+            }
+            To::Epilogue(finish) => {
+                let [_, columns] = self.sides;
+                finish.store(b, &indices, columns.near(self.convolution).0, values);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

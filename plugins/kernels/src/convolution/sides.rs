@@ -320,35 +320,42 @@ impl Side {
         (offset(b, &indices, &c.x.strides), there)
     }
 
-    /// The part of a result's index that the own index makes up.
-    pub(super) fn result(&self, b: &mut Builder, c: &Convolution, group: Value, own: Value) -> Value {
-        let to = match c.direction {
-            Direction::Forward => &c.y,
-            Direction::Data => &c.x,
-            Direction::Filter => &c.w,
-        };
-        let zero = b.number(0);
+    /// The dimension of the result along which the own index counts first, and its size.
+    pub(super) fn near(&self, c: &Convolution) -> (usize, usize) {
+        match self.own {
+            Own::Channels => (usize::from(c.direction != Direction::Filter), self.count()),
+            Own::Window if self.channels_last => (1, c.in_channels),
+            Own::Pixels | Own::Window => (self.dims.len(), self.dims.last().copied().unwrap_or(1)),
+        }
+    }
+
+    /// The indices of the result that the own index makes up, each with its dimension.
+    pub(super) fn indices(
+        &self,
+        b: &mut Builder,
+        c: &Convolution,
+        group: Value,
+        own: Value,
+    ) -> Vec<(usize, Value)> {
         match self.own {
             Own::Pixels => {
                 let all = parts(b, own, &self.dims);
                 let (image, pixel) = first_and_rest(&all);
-                let indices = [&[image, zero], pixel].concat();
-                offset(b, &indices, &to.strides)
+                let pixel = pixel.iter().enumerate().map(|(axis, index)| (2 + axis, *index));
+                std::iter::once((0, image)).chain(pixel).collect()
             }
             Own::Channels if c.direction == Direction::Filter => {
-                let channel = Self::channel(b, group, c.out_channels, own);
-                offset(b, &[channel], &to.strides)
+                vec![(0, Self::channel(b, group, c.out_channels, own))]
             }
             Own::Channels => {
                 let channels = if c.direction == Direction::Forward { c.out_channels } else { c.in_channels };
-                let channel = Self::channel(b, group, channels, own);
-                offset(b, &[zero, channel], &to.strides)
+                vec![(1, Self::channel(b, group, channels, own))]
             }
             Own::Window => {
                 let (channel, window) = self.window(b, own, &self.dims);
                 let window = Self::turned(b, c, &window);
-                let indices = [&[zero, channel], window.as_slice()].concat();
-                offset(b, &indices, &to.strides)
+                let window = window.into_iter().enumerate().map(|(axis, index)| (2 + axis, index));
+                std::iter::once((1, channel)).chain(window).collect()
             }
         }
     }

@@ -1,4 +1,6 @@
 use super::{Convolution, Direction, Tensor, write, write_as};
+use crate::domain::{Access, Epilogue, Origin, Program, Store};
+use crate::form::Parameter;
 use crate::product::Launches;
 use crate::product::plan::{Plan, Work};
 use crate::product::tests::{numbers, random, run_all, targets};
@@ -58,7 +60,40 @@ fn make(case: &Case, direction: Direction, scalar: Scalar, last: bool, mirrored:
         window: case.window.clone(),
         output,
         mirrored,
+        epilogue: None,
     }
+}
+
+/// The result's dims, and its place among the tensors.
+fn result(c: &Convolution) -> (Vec<usize>, usize) {
+    let [.., place] = c.places();
+    let (first, second, rest) = match place {
+        0 => (c.batch, c.groups * c.in_channels, &c.input),
+        1 => (c.groups * c.out_channels, c.in_channels, &c.window),
+        _ => (c.batch, c.groups * c.out_channels, &c.output),
+    };
+    ([&[first, second], rest.as_slice()].concat(), place)
+}
+
+/// max(result + a bias of its second dimension + an element of another tensor with its layout, 0), with its layout.
+fn epilogue(c: &Convolution) -> Epilogue {
+    let (dims, place) = result(c);
+    let strides = c.tensor(place).strides.clone();
+    let of_second = (0..dims.len()).map(|axis| usize::from(axis == 1)).collect();
+    let access = |parameter, scalar, strides| Access { parameter, scalar, strides, alignment: 16 };
+    let memory = |scalar: Scalar, written| Parameter::Memory { scalar, written, alignment: scalar.size() };
+    let parameters = vec![memory(Scalar::F32, false), memory(Scalar::F16, false), memory(Scalar::F32, true)];
+    let mut program = Program { dims, parameters, ..Program::default() };
+    let sum = program.push(Origin::Given, Scalar::F32);
+    let bias = program.push(Origin::Load(access(0, Scalar::F32, of_second)), Scalar::F32);
+    let other = program.push(Origin::Load(access(1, Scalar::F16, strides.clone())), Scalar::F32);
+    let value = program.compute(Scalar::F32, &[sum, bias, other], |b, x| {
+        let moved = b.add(x[0], x[1]);
+        let all = b.add(moved, x[2]);
+        b.max(all, 0.0)
+    });
+    program.stores.push(Store { value, access: access(2, Scalar::F32, strides) });
+    Epilogue { program, scalar: Scalar::F32 }
 }
 
 fn groups_of(case: &Case) -> usize {
@@ -94,17 +129,17 @@ fn check_written(c: &Convolution, target: &Target, launches: &Launches) {
         count(c.batch, c.groups * c.out_channels, &c.output),
     ];
     let tensors = [&c.x, &c.w, &c.y];
-    let result = match c.direction {
-        Direction::Data => 0,
-        Direction::Filter => 1,
-        Direction::Forward => 2,
-    };
+    let (dims, result) = result(c);
     let mut inputs: Vec<(Vec<u8>, Vec<f64>)> =
         (0..3).map(|i| random(sizes[i], tensors[i].scalar, i as u64 + 1)).collect();
     inputs[result].0.fill(0xff);
     let mut bytes: Vec<Vec<u8>> = inputs.iter().map(|(bytes, _)| bytes.clone()).collect();
+    // Those of the epilogue: a bias, what is added, and what is stored instead of the result.
+    let (bias, biases) = random(dims[1], Scalar::F32, 7);
+    let (added, others) = random(sizes[result], Scalar::F16, 9);
+    bytes.extend([bias, added, bytes[result].clone()]);
     run_all(launches, target, &mut bytes).unwrap_or_else(|error| panic!("{} {c:?}: {error}", target.name));
-    let got = numbers(&bytes[result], Scalar::F32);
+    let got = numbers(&bytes[if c.epilogue.is_some() { 5 } else { result }], Scalar::F32);
     let mut expected = vec![0.0; sizes[result]];
     for image in 0..c.batch {
         for group in 0..c.groups {
@@ -143,6 +178,12 @@ fn check_written(c: &Convolution, target: &Target, launches: &Launches) {
             }
         }
     }
+    if c.epilogue.is_some() {
+        for index in indices(&dims) {
+            let place = at(tensors[result], index[0], index[1], &index[2..]);
+            expected[place] = f64::max(expected[place] + biases[index[1]] + others[place], 0.0);
+        }
+    }
     for (place, (was, expected)) in got.iter().zip(&expected).enumerate() {
         let fits = (was - expected).abs() <= 1e-3 * expected.abs().max(1.0);
         assert!(fits, "{} {c:?} {place}: {was}, expected {expected}", target.name);
@@ -178,7 +219,9 @@ fn convolutions_of_all_directions_and_layouts() {
         for direction in [Direction::Forward, Direction::Data, Direction::Filter] {
             for (scalar, last, mirrored) in kinds {
                 let Some(target) = targets.next() else { return };
-                let c = make(case, direction, scalar, last, mirrored);
+                let mut c = make(case, direction, scalar, last, mirrored);
+                check(&c, &target);
+                c.epilogue = Some(epilogue(&c));
                 check(&c, &target);
                 let [m, n, k, batch] = [16, 16, 64, groups_of(case)];
                 let work = Work { m, n, k, batch, operand: scalar, gathered: false, shares: false };

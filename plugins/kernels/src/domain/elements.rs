@@ -9,7 +9,7 @@ use crate::target::Target;
 /// Threads of a workgroup.
 const THREADS: u32 = 128;
 /// Bytes of the largest vector.
-const VECTOR: usize = 16;
+pub(super) const VECTOR: usize = 16;
 /// Elements of a thread, at most.
 const LANES: usize = 8;
 
@@ -52,6 +52,7 @@ pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Wr
                 indices: &|_, axis| axes.index(axis, &indices).unwrap_or(zero),
                 offset: &|b, access| axes.offset(b, access, &indices),
                 apart: &|access| axes.strides(access).last().copied().unwrap_or(0),
+                together: &|_| lanes,
             },
         };
         for store in &program.stores {

@@ -6,6 +6,7 @@
 
 mod axes;
 mod elements;
+mod epilogue;
 mod rows;
 
 use std::fmt;
@@ -15,6 +16,8 @@ use crate::builder::Builder;
 use crate::form::{Instruction, Kernel, Parameter, Pointer, Value};
 use crate::scalar::Scalar;
 use crate::target::Target;
+pub use epilogue::Epilogue;
+pub(crate) use epilogue::Finish;
 
 /// A tensor, broadcast to the domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub type Gather = Rc<dyn Fn(&mut Builder, &[Pointer], &[Value]) -> Value>;
 pub enum Origin {
     /// From memory, in the value's type.
     Load(Access),
+    /// The result that an [`Epilogue`] goes on from.
+    Given,
     /// It is passed: the place of the parameter.
     Number(usize),
     /// The element's index along a dimension.
@@ -69,6 +74,7 @@ impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Load(access) => write!(f, "Load({access:?})"),
+            Self::Given => f.write_str("Given"),
             Self::Number(place) => write!(f, "Number({place})"),
             Self::Index(axis) => write!(f, "Index({axis})"),
             Self::Compute(inputs, _) => write!(f, "Compute({inputs:?})"),
@@ -159,7 +165,7 @@ impl Program {
         };
         let (is_of_row, pass) = match &origin {
             Origin::Load(access) => (self.is_of_row(access), 0),
-            Origin::Index(_) | Origin::Gather(..) => (false, 0),
+            Origin::Given | Origin::Index(_) | Origin::Gather(..) => (false, 0),
             Origin::Number(_) => (true, 0),
             Origin::Compute(inputs, _) => of(inputs),
             Origin::Reduce(_, input) => (true, of(&[*input]).1 + 1),
@@ -243,8 +249,10 @@ struct Place<'a> {
     indices: &'a dyn Fn(&mut Builder, usize) -> Value,
     /// The index in a tensor.
     offset: &'a dyn Fn(&mut Builder, &Access) -> Value,
-    /// The distance of neighbouring elements in a tensor: 0 or 1.
+    /// The distance of neighbouring elements in a tensor.
     apart: &'a dyn Fn(&Access) -> usize,
+    /// How many neighbouring elements are accessed together, where their distance is not 0.
+    together: &'a dyn Fn(&Access) -> usize,
 }
 
 /// Declares the program's parameters.
@@ -317,8 +325,8 @@ impl Scope<'_> {
                     (0..self.program.dims.len()).map(|axis| (self.place.indices)(b, axis)).collect();
                 vec![gather(b, &pointers, &indices)]
             }
-            // The pass that computes it has stored it here.
-            Origin::Reduce(..) => Vec::new(),
+            // The pass that computes it, or the kernel that goes on, has stored it here.
+            Origin::Reduce(..) | Origin::Given => Vec::new(),
         };
         if let Some(place) = self.known.get_mut(node) {
             *place = Some(values.clone());
@@ -344,13 +352,17 @@ impl Scope<'_> {
             let own = b.load(memory, offset);
             return vec![b.convert(own, scalar)];
         }
-        let all = b.load_vector(memory, offset, self.lanes);
-        (0..self.lanes)
-            .map(|lane| {
-                let own = b.extract(all, lane);
+        let (together, apart) = ((self.place.together)(access).max(1), (self.place.apart)(access));
+        let mut values = Vec::with_capacity(self.lanes);
+        for first in (0..self.lanes).step_by(together) {
+            let at = b.add(offset, first * apart);
+            let all = b.load_vector(memory, at, together);
+            values.extend((0..together).map(|lane| {
+                let own = if together == 1 { all } else { b.extract(all, lane) };
                 b.convert(own, scalar)
-            })
-            .collect()
+            }));
+        }
+        values
     }
 
     /// Stores a value's elements.
@@ -362,11 +374,16 @@ impl Scope<'_> {
             .filter_map(|lane| values.get(lane).or(values.first()).copied())
             .map(|value| b.convert(value, store.access.scalar))
             .collect();
-        match parts.as_slice() {
-            [one] => b.store(memory, offset, *one),
-            parts => {
-                let all = b.build(parts);
-                b.store(memory, offset, all);
+        let (together, apart) =
+            ((self.place.together)(&store.access).max(1), (self.place.apart)(&store.access));
+        for (place, parts) in parts.chunks(together).enumerate() {
+            let at = b.add(offset, place * together * apart);
+            match parts {
+                [one] => b.store(memory, at, *one),
+                parts => {
+                    let all = b.build(parts);
+                    b.store(memory, at, all);
+                }
             }
         }
     }

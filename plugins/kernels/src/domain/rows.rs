@@ -145,6 +145,7 @@ impl Writer<'_> {
                     b.add(before, own)
                 },
                 apart: &|_| 0,
+                together: &|_| 1,
             },
         };
         f(b, &mut scope)

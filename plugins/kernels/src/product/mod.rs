@@ -9,7 +9,8 @@ mod transfer;
 mod visit;
 
 use crate::builder::Builder;
-use crate::form::{Kernel, Memory, Pointer, Value};
+use crate::domain::{Epilogue, Finish};
+use crate::form::{Kernel, Pointer, Value};
 use crate::scalar::Scalar;
 use crate::target::Target;
 use engine::{Along, Engine, Source};
@@ -42,6 +43,8 @@ pub enum Passed {
     Tensor(usize),
     /// The sums of parts of dot products, which one kernel leaves for the next.
     Sums,
+    /// A parameter of the epilogue, by its place.
+    Epilogue(usize),
 }
 
 /// Kernels that run one after the other.
@@ -92,32 +95,8 @@ impl Matrix {
     }
 }
 
-/// What is done with each element of the result before it is stored.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Multiplies by a number.
-    Scale(f64),
-    /// Adds an element of another matrix, at the result's row, column and batch index.
-    Add(Matrix),
-    /// Applies a function.
-    Apply(Function),
-}
-
-/// A function of an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// max(x, 0).
-    Relu,
-    /// x Φ(x), by the error function.
-    Gelu,
-    /// Its approximation by tanh.
-    GeluTanh,
-    /// x / (1 + e^−x).
-    Swish,
-}
-
 /// A product.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Product {
     /// Rows of the result.
     pub m: usize,
@@ -133,8 +112,8 @@ pub struct Product {
     pub b: Matrix,
     /// The result.
     pub c: Matrix,
-    /// Its epilogue.
-    pub steps: Vec<Step>,
+    /// What is stored instead of the result; its domain are the batch, rows and columns.
+    pub epilogue: Option<Epilogue>,
 }
 
 impl Product {
@@ -145,10 +124,6 @@ impl Product {
 
     /// The same product as cᵀ = bᵀ · aᵀ.
     fn turned(&self) -> Self {
-        let step = |step: &Step| match step {
-            Step::Add(matrix) => Step::Add(matrix.turned()),
-            other => other.clone(),
-        };
         Self {
             m: self.n,
             n: self.m,
@@ -157,7 +132,7 @@ impl Product {
             a: self.b.turned(),
             b: self.a.turned(),
             c: self.c.turned(),
-            steps: self.steps.iter().map(step).collect(),
+            epilogue: self.epilogue.clone(),
         }
     }
 }
@@ -171,38 +146,6 @@ fn batch_offset(b: &mut Builder, index: &[Value], matrix: &Matrix) -> Value {
         offset = b.add(offset, own);
     }
     offset
-}
-
-/// Applies a function to a value of the type in which sums are computed.
-pub fn apply(b: &mut Builder, function: Function, x: Value) -> Value {
-    use crate::form::Unary;
-    match function {
-        Function::Relu => b.max(x, 0.0),
-        Function::Gelu => {
-            let scaled = b.mul(x, std::f64::consts::FRAC_1_SQRT_2);
-            let erf = b.unary(Unary::Erf, scaled);
-            let one = b.add(erf, 1.0);
-            let half = b.mul(x, 0.5);
-            b.mul(half, one)
-        }
-        Function::GeluTanh => {
-            let square = b.mul(x, x);
-            let cube = b.mul(square, x);
-            let inner = b.mul(cube, 0.044_715);
-            let inner = b.add(x, inner);
-            let inner = b.mul(inner, 0.797_884_560_802_865_4);
-            let tanh = b.unary(Unary::Tanh, inner);
-            let one = b.add(tanh, 1.0);
-            let half = b.mul(x, 0.5);
-            b.mul(half, one)
-        }
-        Function::Swish => {
-            let negative = b.unary(Unary::Neg, x);
-            let power = b.unary(Unary::Exp, negative);
-            let below = b.add(power, 1.0);
-            b.div(x, below)
-        }
-    }
 }
 
 /// The type in which a tile's operands are held: that of both operands, or one that holds either.
@@ -219,7 +162,7 @@ pub(crate) fn operand_type(a: Scalar, b: Scalar) -> Option<Scalar> {
     }
 }
 
-/// Writes the kernels of a product; its tensors are a, b, c and the matrices that the steps add. Only if it `shares`, workgroups share dot
+/// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, workgroups share dot
 /// products; then their order of additions depends on m, n and the batch.
 ///
 /// # Errors
@@ -256,7 +199,6 @@ fn operand_of(product: &Product) -> Result<Scalar, String> {
 pub fn write_as(product: &Product, target: &Target, name: &str, plan: &Plan) -> Result<Launches, String> {
     let turned = is_turned(product);
     let own = if turned { product.turned() } else { product.clone() };
-    let tensors = if turned { [1, 0] } else { [0, 1] };
     let parts = Parts::of(own.k, plan.tiling.depth, plan.parts);
     let sums = (parts.count > 1).then(|| Sums {
         scalar: plan.tiling.shape.sum,
@@ -265,17 +207,17 @@ pub fn write_as(product: &Product, target: &Target, name: &str, plan: &Plan) -> 
         m: own.m,
         n: own.n,
     });
-    let mut all = vec![multiplying(&own, target, name, plan, (&parts, sums.as_ref()), tensors)?];
+    let mut all = vec![multiplying(&own, target, name, plan, (&parts, sums.as_ref()), turned)?];
     if let Some(sums) = &sums {
         let mut b = Builder::new(format!("{name}_sum"), Sums::threads(target) as u32, target);
         let from = b.pointer(sums.scalar);
-        let results = Results::declare(&mut b, &own, sums.scalar);
+        let (results, passed) = Results::declare(&mut b, &own, turned);
         let grid = sums.add(&mut b, from, own.width(), &mut |b, batch, row, column, values| {
             let indices = batch_indices(b, batch, &own.batch);
             let first = batch_offset(b, &indices, &own.c);
-            results.store(b, &indices, first, [row, column], values);
+            results.store(b, (&indices, first), [row, column], values);
         })?;
-        let passed = [vec![Passed::Sums], results.passed()].concat();
+        let passed = [vec![Passed::Sums], passed].concat();
         all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
     }
     Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
@@ -295,65 +237,44 @@ fn batch_indices(b: &mut Builder, batch: Value, dims: &[usize]) -> Vec<Value> {
     indices
 }
 
-/// The result and the tensors of its epilogue.
-struct Results<'a> {
-    product: &'a Product,
-    sum: Scalar,
-    c: Pointer,
-    added: Vec<Option<Pointer>>,
+/// What is passed for the parameters of an epilogue.
+pub(crate) fn passed_to(epilogue: &Epilogue) -> Vec<Passed> {
+    (0..epilogue.program.parameters.len()).map(Passed::Epilogue).collect()
+}
+
+/// Where results go.
+enum Results<'a> {
+    Stored(&'a Matrix, Pointer),
+    /// To the epilogue; whether rows of the kernel are columns of the domain.
+    Finished(Finish<'a>, bool),
 }
 
 impl<'a> Results<'a> {
-    fn declare(b: &mut Builder, product: &'a Product, sum: Scalar) -> Self {
-        let c = b.output(product.c.scalar);
-        let added = product
-            .steps
-            .iter()
-            .map(|step| if let Step::Add(matrix) = step { Some(b.pointer(matrix.scalar)) } else { None })
-            .collect();
-        Self { product, sum, c, added }
-    }
-
-    fn passed(&self) -> Vec<Passed> {
-        (0..=self.added.iter().flatten().count()).map(|place| Passed::Tensor(2 + place)).collect()
+    /// Also what is passed for them.
+    fn declare(b: &mut Builder, product: &'a Product, is_turned: bool) -> (Self, Vec<Passed>) {
+        match &product.epilogue {
+            None => (Self::Stored(&product.c, b.output(product.c.scalar)), vec![Passed::Tensor(2)]),
+            Some(epilogue) => (Self::Finished(epilogue.declare(b), is_turned), passed_to(epilogue)),
+        }
     }
 
     /// Stores neighbours of a row, from sums.
-    fn store(&self, b: &mut Builder, indices: &[Value], first: Value, at: [Value; 2], values: &[Value]) {
+    fn store(&self, b: &mut Builder, (indices, first): (&[Value], Value), at: [Value; 2], values: &[Value]) {
         let [row, column] = at;
-        let c = &self.product.c;
-        let own_row = b.mul(row, c.row);
-        let own_column = b.mul(column, c.column);
-        let place = b.add(first, own_row);
-        let place = b.add(place, own_column);
-        let mut stored = Vec::with_capacity(values.len());
-        for (lane, value) in values.iter().enumerate() {
-            let computed = if self.sum == Scalar::F64 { self.sum } else { Scalar::F32 };
-            let mut value = *value;
-            if !self.product.steps.is_empty() {
-                value = b.convert(value, computed);
+        match self {
+            Self::Stored(c, to) => {
+                let own_row = b.mul(row, c.row);
+                let own_column = b.mul(column, c.column);
+                let place = b.add(first, own_row);
+                let place = b.add(place, own_column);
+                engine::store(b, *to, place, values, c.scalar);
             }
-            for (step, pointer) in self.product.steps.iter().zip(&self.added) {
-                value = match (step, pointer) {
-                    (Step::Scale(by), _) => b.mul(value, *by),
-                    (Step::Apply(function), _) => apply(b, *function, value),
-                    (Step::Add(matrix), Some(pointer)) => {
-                        let first = batch_offset(b, indices, matrix);
-                        let own = b.mul(row, matrix.row);
-                        let place = b.add(first, own);
-                        let column = b.add(column, lane);
-                        let own = b.mul(column, matrix.column);
-                        let place = b.add(place, own);
-                        let other = b.load(Memory::Global(*pointer), place);
-                        let other = b.convert(other, computed);
-                        b.add(value, other)
-                    }
-                    (Step::Add(_), None) => value,
-                };
+            Self::Finished(finish, is_turned) => {
+                let own = if *is_turned { [column, row] } else { [row, column] };
+                let near = indices.len() + usize::from(!is_turned);
+                finish.store(b, &[indices, &own].concat(), near, values);
             }
-            stored.push(value);
         }
-        engine::store(b, self.c, place, &stored, c.scalar);
     }
 }
 
@@ -364,13 +285,14 @@ fn multiplying(
     name: &str,
     plan: &Plan,
     (parts, sums): (&Parts, Option<&Sums>),
-    [first, second]: [usize; 2],
+    is_turned: bool,
 ) -> Result<Call, String> {
     let Product { m, n, k, .. } = *product;
     let tiling = &plan.tiling;
     let mut b = Builder::new(name, tiling.threads(target), target);
     let [a_pointer, b_pointer] = [b.pointer(product.a.scalar), b.pointer(product.b.scalar)];
-    let mut passed = vec![Passed::Tensor(first), Passed::Tensor(second)];
+    let tensors = if is_turned { [1, 0] } else { [0, 1] };
+    let mut passed = tensors.map(Passed::Tensor).to_vec();
     let (down, across) = (m.div_ceil(tiling.rows()), n.div_ceil(tiling.columns()));
     let batches: usize = product.batch.iter().product();
     let of_part = down * across * batches;
@@ -428,11 +350,11 @@ fn multiplying(
             });
         }
         None => {
-            let results = Results::declare(&mut b, product, tiling.shape.sum);
-            passed.extend(results.passed());
+            let (results, own) = Results::declare(&mut b, product, is_turned);
+            passed.extend(own);
             let first = batch_offset(&mut b, &indices, &product.c);
             engine.visit(&mut b, firsts, [m, n], product.width(), &mut |b, row, column, values| {
-                results.store(b, &indices, first, [row, column], values);
+                results.store(b, (&indices, first), [row, column], values);
             });
         }
     }

@@ -1,6 +1,8 @@
 use super::parts::Parts;
 use super::plan::Plan;
-use super::{Function, Launches, Matrix, Passed, Product, Step, Work, operand_of, write, write_as};
+use super::{Launches, Matrix, Passed, Product, Work, operand_of, write, write_as};
+use crate::domain::{Access, Epilogue, Origin, Program, Store};
+use crate::form::Parameter;
 use crate::interpret::{Argument, decode, encode, run};
 use crate::scalar::Scalar;
 use crate::target::{CooperativeShape, Target, VulkanDevice};
@@ -61,6 +63,8 @@ pub(crate) fn run_all(launches: &Launches, target: &Target, tensors: &mut [Vec<u
         let taken = |passed: &Passed| match *passed {
             Passed::Tensor(place) => std::mem::take(&mut tensors[place]),
             Passed::Sums => std::mem::take(&mut sums),
+            // They follow the result.
+            Passed::Epilogue(place) => std::mem::take(&mut tensors[3 + place]),
         };
         let mut bytes: Vec<Vec<u8>> = call.passed.iter().map(taken).collect();
         let mut arguments: Vec<Argument<'_>> =
@@ -70,6 +74,7 @@ pub(crate) fn run_all(launches: &Launches, target: &Target, tensors: &mut [Vec<u
             match *passed {
                 Passed::Tensor(place) => tensors[place] = bytes,
                 Passed::Sums => sums = bytes,
+                Passed::Epilogue(place) => tensors[3 + place] = bytes,
             }
         }
     }
@@ -108,17 +113,13 @@ fn check_written(product: &Product, target: &Target, launches: &Launches) {
     let (a, left) = random(size(&product.a, m, k), product.a.scalar, 3);
     let (b, right) = random(size(&product.b, k, n), product.b.scalar, 5);
     let c = vec![0xff; size(&product.c, m, n) * product.c.scalar.size()];
-    let mut added: Vec<(Vec<u8>, Vec<f64>)> = Vec::new();
-    for step in &product.steps {
-        if let Step::Add(own) = step {
-            added.push(random(size(own, m, n), own.scalar, 7));
-        }
-    }
-    let mut tensors = vec![a, b, c];
-    tensors.extend(added.iter().map(|(bytes, _)| bytes.clone()));
+    // Those of the epilogue: a bias, what is added, and what is stored instead of c.
+    let (bias, biases) = random(n, Scalar::F32, 7);
+    let (added, others) = random(size(&product.c, m, n), Scalar::F16, 9);
+    let mut tensors = vec![a, b, c.clone(), bias, added, c];
     run_all(launches, target, &mut tensors)
         .unwrap_or_else(|error| panic!("{} {product:?}: {error}", target.name));
-    let got = numbers(&tensors[2], product.c.scalar);
+    let got = numbers(&tensors[if product.epilogue.is_some() { 5 } else { 2 }], product.c.scalar);
     for batch in 0..batches {
         let offset = |own: &Matrix| {
             let mut rest = batch;
@@ -134,16 +135,11 @@ fn check_written(product: &Product, target: &Target, launches: &Launches) {
             for column in 0..n {
                 let mut sum: f64 =
                     (0..k).map(|i| left[at(&product.a, row, i)] * right[at(&product.b, i, column)]).sum();
-                let mut others = added.iter();
-                for step in &product.steps {
-                    match step {
-                        Step::Scale(by) => sum *= by,
-                        Step::Add(own) => sum += others.next().unwrap().1[at(own, row, column)],
-                        Step::Apply(Function::Relu) => sum = sum.max(0.0),
-                        Step::Apply(_) => sum /= 1.0 + (-sum).exp(),
-                    }
+                let place = at(&product.c, row, column);
+                if product.epilogue.is_some() {
+                    sum = (0.5 * sum + biases[column] + others[place]).max(0.0);
                 }
-                let was = got[at(&product.c, row, column)];
+                let was = got[place];
                 let fits = (was - sum).abs() <= 0.01 * sum.abs().max(1.0);
                 assert!(
                     fits,
@@ -165,8 +161,34 @@ fn plain(m: usize, n: usize, k: usize, scalar: Scalar, turned: [bool; 3]) -> Pro
         a: matrix(scalar, m, k, a, &[]),
         b: matrix(scalar, k, n, b, &[]),
         c: matrix(Scalar::F32, m, n, c, &[]),
-        steps: Vec::new(),
+        epilogue: None,
     }
+}
+
+/// max(c / 2 + a bias of columns + an element of another matrix with the layout of c, 0), with the layout of c.
+fn epilogue(product: &Product) -> Epilogue {
+    let c = &product.c;
+    let mut strides: Vec<usize> = c.batch.iter().map(|(_, stride)| *stride).collect();
+    strides.extend([c.row, c.column]);
+    let along_columns = (0..strides.len()).map(|axis| usize::from(axis + 1 == strides.len())).collect();
+    let access = |parameter, scalar, strides| Access { parameter, scalar, strides, alignment: 16 };
+    let memory = |scalar: Scalar, written| Parameter::Memory { scalar, written, alignment: scalar.size() };
+    let mut program = Program {
+        dims: [product.batch.as_slice(), &[product.m, product.n]].concat(),
+        parameters: vec![memory(Scalar::F32, false), memory(Scalar::F16, false), memory(c.scalar, true)],
+        ..Program::default()
+    };
+    let sum = program.push(Origin::Given, Scalar::F32);
+    let bias = program.push(Origin::Load(access(0, Scalar::F32, along_columns)), Scalar::F32);
+    let other = program.push(Origin::Load(access(1, Scalar::F16, strides.clone())), Scalar::F32);
+    let value = program.compute(Scalar::F32, &[sum, bias, other], |b, x| {
+        let half = b.mul(x[0], 0.5);
+        let moved = b.add(half, x[1]);
+        let all = b.add(moved, x[2]);
+        b.max(all, 0.0)
+    });
+    program.stores.push(Store { value, access: access(2, c.scalar, strides) });
+    Epilogue { program, scalar: c.scalar }
 }
 
 #[test]
@@ -197,10 +219,13 @@ fn odd_sizes_batches_and_epilogues() {
         product.b.batch = vec![(2, 0), (1, 384)];
         product.c.batch = vec![(1, 3 * 480), (1, 480)];
         product.c.scalar = Scalar::Bf16;
-        let bias =
-            Matrix { scalar: Scalar::F32, row: 0, column: 1, batch: vec![(1, 0), (1, 0)], alignment: 4 };
-        product.steps = vec![Step::Scale(0.5), Step::Add(bias), Step::Apply(Function::Relu)];
+        product.epilogue = Some(epilogue(&product));
         check(&product, &target);
+        for turned in [[false; 3], [true; 3]] {
+            let mut product = plain(24, 40, 16, Scalar::F16, turned);
+            product.epilogue = Some(epilogue(&product));
+            check(&product, &target);
+        }
         // Mixed types, and strides along both.
         let mut product = plain(33, 18, 40, Scalar::F16, [false; 3]);
         product.b.scalar = Scalar::F32;
@@ -224,9 +249,7 @@ fn shared_dot_products() {
                 product.a.batch = vec![(1, 20 * k)];
                 product.b.batch = vec![(2, 0)];
                 product.c.batch = vec![(1, 480)];
-                let bias =
-                    Matrix { scalar: Scalar::F32, row: 0, column: 1, batch: vec![(1, 0)], alignment: 4 };
-                product.steps = vec![Step::Scale(0.5), Step::Add(bias), Step::Apply(Function::Relu)];
+                product.epilogue = Some(epilogue(&product));
                 let plan = shared_by(&product, &target, parts);
                 let launches = write_as(&product, &target, "product", &plan).unwrap();
                 assert_eq!(launches.all.len(), 2);

@@ -241,7 +241,7 @@ fn product(scalar: Scalar, size: usize, by_columns: [bool; 2]) -> Product {
     };
     let [a, b] = by_columns.map(|by_columns| matrix(scalar, by_columns));
     let c = matrix(if scalar.is_float() { scalar } else { Scalar::I32 }, false);
-    Product { m: size, n: size, k: size, batch: Vec::new(), a, b, c, steps: Vec::new() }
+    Product { m: size, n: size, k: size, batch: Vec::new(), a, b, c, epilogue: None }
 }
 
 #[test]
