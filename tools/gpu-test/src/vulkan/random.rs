@@ -1,14 +1,12 @@
-//! Random graphs: chains of pointwise operations and reductions, products, convolutions, pooling, attention, block scales and mixtures of experts
+//! Random graphs: chains of pointwise operations and reductions, products and convolutions with epilogues, pooling, attention, block scales and mixtures of experts
 //! of random shapes, strides and types.
 
 mod attention;
 mod narrow;
+mod products;
 
-use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
-    ResampleForward,
-};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
+use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction, ResampleForward};
+use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 use crate::case::{Case, Order};
 
@@ -64,8 +62,8 @@ pub fn case(number: u32) -> Case {
     case.tolerance = 1e-4;
     case.seed(number);
     match kind {
-        1 => product(&mut case, &mut random),
-        2 => convolution(&mut case, &mut random),
+        1 => products::product(&mut case, &mut random),
+        2 => products::convolution(&mut case, &mut random),
         3 => pooling(&mut case, &mut random),
         4 => chain(&mut case, &mut random, true),
         5 => attention::forward(&mut case, &mut random),
@@ -169,95 +167,6 @@ fn chain(case: &mut Case, random: &mut Random, reduces: bool) {
         if goes_on {
             let out = case.output(DataType::Float, &dims, order);
             case.node(Pointwise::new(PointwiseMode::Sub, last, Some(sum), out));
-        }
-    }
-}
-
-fn product(case: &mut Case, random: &mut Random) {
-    let [m, n, k] = [(); 3].map(|()| random.size(40));
-    let batch = random.size(4);
-    let share = if random.next(3) == 0 { 1 } else { batch };
-    let data_type = random.data_type();
-    let turned = |random: &mut Random, case: &mut Case, batch: i64, rows: i64, columns: i64| {
-        let dims = [batch, rows, columns];
-        let strides =
-            if random.next(2) == 0 { [rows * columns, columns, 1] } else { [rows * columns, 1, rows] };
-        case.input_with_strides(data_type, &dims, &strides, [-1.0, 1.0])
-    };
-    let a = turned(random, case, batch, m, k);
-    let b = turned(random, case, share, k, n);
-    let c = case.output(data_type, &[batch, m, n], Order::ChannelsFirst);
-    case.node(Matmul { a, b, c });
-}
-
-fn convolution(case: &mut Case, random: &mut Random) {
-    let spatial = 1 + random.next(2) as usize;
-    let groups = if random.next(3) == 0 { 2 } else { 1 };
-    let (batch, per_in, per_out) = (random.size(3), random.size(5), random.size(5));
-    let mut x = vec![batch, groups * per_in];
-    let mut w = vec![groups * per_out, per_in];
-    let mut y = vec![batch, groups * per_out];
-    let [mut pre, mut post, mut stride, mut dilation] = [(); 4].map(|()| Vec::new());
-    for _ in 0..spatial {
-        let (window, step, apart) = (random.size(3), random.size(3), random.size(2));
-        let (before, after) = (random.next(3) as i64, random.next(3) as i64);
-        let reach = (window - 1) * apart + 1;
-        let input = reach + random.next(8) as i64;
-        x.push(input);
-        w.push(window);
-        y.push((input + before + after - reach) / step + 1);
-        pre.push(before);
-        post.push(after);
-        stride.push(step);
-        dilation.push(apart);
-    }
-    let data_type = random.data_type();
-    let order = random.order();
-    let conv_mode =
-        random.of(&[ConvMode::CrossCorrelation, ConvMode::Convolution], ConvMode::CrossCorrelation);
-    let range = [-1.0, 1.0];
-    match random.next(3) {
-        0 => {
-            let (x, w) = (case.input(data_type, &x, order, range), case.input(data_type, &w, order, range));
-            let y = case.output(data_type, &y, order);
-            case.node(ConvolutionForward {
-                x,
-                w,
-                y,
-                pre_padding: pre,
-                post_padding: post,
-                stride,
-                dilation,
-                conv_mode,
-            });
-        }
-        1 => {
-            let (dy, w) = (case.input(data_type, &y, order, range), case.input(data_type, &w, order, range));
-            let dx = case.output(data_type, &x, order);
-            case.node(ConvolutionBackwardData {
-                dy,
-                w,
-                dx,
-                pre_padding: pre,
-                post_padding: post,
-                stride,
-                dilation,
-                conv_mode,
-            });
-        }
-        _ => {
-            let (x, dy) = (case.input(data_type, &x, order, range), case.input(data_type, &y, order, range));
-            let dw = case.output(data_type, &w, order);
-            case.node(ConvolutionBackwardFilter {
-                x,
-                dy,
-                dw,
-                pre_padding: pre,
-                post_padding: post,
-                stride,
-                dilation,
-                conv_mode,
-            });
         }
     }
 }
