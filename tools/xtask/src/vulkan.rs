@@ -13,7 +13,7 @@ use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 
 const TOOLS: [&Tool; 4] = [
-    &Tool::new("/usr/share/vulkan/icd.d", "mesa-vulkan-drivers"),
+    &Tool::new("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json", "mesa-vulkan-drivers"),
     &Tool::new(
         "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json",
         "vulkan-validationlayers",
