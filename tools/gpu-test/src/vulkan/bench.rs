@@ -169,7 +169,11 @@ pub(super) fn content(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
         .collect();
     let pattern = pack(tensor.data_type, &values)?;
     let bytes = pattern.len() / values.len().max(1) * count;
-    Ok(pattern.iter().copied().cycle().take(bytes).collect())
+    let mut all = Vec::with_capacity(bytes);
+    while all.len() < bytes {
+        all.extend(pattern.iter().take(bytes - all.len()));
+    }
+    Ok(all)
 }
 
 /// Milliseconds of an execution, and the result.
