@@ -155,8 +155,12 @@ impl Printer<'_> {
             I::TileSet { tile, slot, x } => {
                 let (variable, matrix) = self.held(*tile)?;
                 let slot = self.int(i64::from(*slot));
-                let x = match (matrix.element, self.halves.get(&x.0).copied()) {
-                    (Element::F16, Some((word, place))) => self.half_of(word, place),
+                let float = self.rounded.get(&x.0).copied();
+                let x = match (matrix.element, self.halves.get(&x.0).copied(), float) {
+                    (Element::F16, Some((word, place)), _) => self.half_of(word, place),
+                    (Element::Bf16, _, Some(float)) if self.features.shader_bfloat16_type => {
+                        self.op(Op::FConvert, Kind::Bfloat, &[float])
+                    }
                     _ => {
                         let scalar = self.type_of(*x).scalar;
                         let x = self.single(*x);

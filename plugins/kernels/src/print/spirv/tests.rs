@@ -295,11 +295,13 @@ fn attention_on_cooperative_matrices_is_valid() {
         for depth in [64, 128, 256] {
             let own = crate::attention::tests::attention(operand, [200, 200, depth, depth]);
             let kernel = crate::attention::write(&own, &with_fragments(operand), "attention").unwrap().kernel;
-            let printed = print(&kernel, &ALL).unwrap();
-            assert_eq!(printed.subgroup, Some(32), "{operand:?} {depth}");
-            let needed = if operand == Scalar::Bf16 { "2025.2" } else { "2023.4" };
-            if let Err(message) = if knows(needed) { validate(&printed.words) } else { Ok(()) } {
-                panic!("{operand:?} {depth}: {message}");
+            for shader_bfloat16_type in [false, true] {
+                let printed = print(&kernel, &Features { shader_bfloat16_type, ..ALL }).unwrap();
+                assert_eq!(printed.subgroup, Some(32), "{operand:?} {depth}");
+                let needed = if operand == Scalar::Bf16 { "2025.2" } else { "2023.4" };
+                if let Err(message) = if knows(needed) { validate(&printed.words) } else { Ok(()) } {
+                    panic!("{operand:?} {depth} {shader_bfloat16_type}: {message}");
+                }
             }
         }
     }
