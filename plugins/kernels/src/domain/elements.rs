@@ -28,7 +28,7 @@ pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Wr
     let all: Vec<usize> = (0..program.dims.len()).collect();
     let keeps = needs_indices(program);
     let axes = Axes::new(&program.dims, &all, &guide.unwrap_or_default(), &accesses, keeps);
-    let lanes = if keeps { 1 } else { lanes(&axes, &accesses) };
+    let lanes = if keeps { 1 } else { lanes(&axes, None, &accesses) };
     let threads = THREADS.min(target.threads);
     let items = axes.count() / lanes;
     let groups = groups(items.div_ceil(threads as usize))?;
@@ -68,10 +68,14 @@ fn covers(program: &Program, access: &Access) -> usize {
     dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product()
 }
 
-/// How many neighbouring elements all accesses can take at once.
-fn lanes(axes: &Axes, accesses: &[&Access]) -> usize {
+/// How many neighbouring elements all accesses can take at once, where other axes count from the same element.
+pub(super) fn lanes(axes: &Axes, beside: Option<&Axes>, accesses: &[&Access]) -> usize {
     let Some(innermost) = axes.dims.last() else { return 1 };
     let mut lanes = LANES;
+    let begins = |access: &Access, lanes: usize| {
+        let strides = beside.map(|axes| axes.strides(access)).unwrap_or_default();
+        strides.iter().all(|stride| stride.is_multiple_of(lanes))
+    };
     let fits = |lanes: usize| {
         innermost.is_multiple_of(lanes)
             && accesses.iter().all(|access| {
@@ -84,6 +88,7 @@ fn lanes(axes: &Axes, accesses: &[&Access]) -> usize {
                         bytes <= VECTOR
                             && access.alignment.is_multiple_of(bytes)
                             && others.iter().all(|stride| stride.is_multiple_of(lanes))
+                            && begins(access, lanes)
                     }
                     _ => false,
                 }

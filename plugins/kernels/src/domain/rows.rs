@@ -1,7 +1,7 @@
 //! Kernels with reductions: the threads of a workgroup pass over rows.
 
 use super::axes::Axes;
-use super::elements::needs_indices;
+use super::elements::{lanes, needs_indices};
 use super::{Access, Join, Origin, Passed, Place, Program, Scope, Written, declare, group, groups};
 use crate::builder::Builder;
 use crate::form::{Index, Local, Memory, Shared, Value};
@@ -10,8 +10,10 @@ use crate::target::Target;
 
 /// Threads of a workgroup.
 const THREADS: usize = 256;
-/// Elements of a row that a thread takes at least, where rows are many.
+/// Vectors of a row that a thread takes at least, where rows are many.
 const READS: usize = 4;
+/// Elements that a thread holds from pass to pass at most, of one tensor and of all.
+const HELD: [usize; 2] = [32, 64];
 
 /// How threads share rows.
 struct Walk {
@@ -23,6 +25,10 @@ struct Walk {
     at_once: usize,
     /// Whether neighbouring threads take neighbouring elements of a row, rather than neighbouring rows.
     along: bool,
+    /// Neighbouring elements that a thread takes at once.
+    lanes: usize,
+    /// How often each thread takes elements if it holds them from pass to pass, so that they are read once; else 0.
+    held: usize,
 }
 
 impl Walk {
@@ -55,14 +61,25 @@ impl Walk {
         let elements = Axes::new(&program.dims, &inner, &guide, &accesses, keeps);
         let block = THREADS.min(target.threads as usize).max(1);
         let block = 1 << block.ilog2();
-        let wanted = elements.count().div_ceil(READS).next_power_of_two();
+        // Which elements a thread adds first must not follow from how many rows there are, either.
+        let single = keeps || !along || is_invariant;
+        let lanes = if single { 1 } else { lanes(&elements, Some(&rows), &accesses) };
+        let wanted = (elements.count() / lanes).div_ceil(READS).next_power_of_two();
         // Few rows are shared by more threads; neighbouring rows by fewer, so that reads are side by side.
         let least =
             if along || is_invariant { 1 } else { block / rows.count().next_power_of_two().min(block) };
         let most = if along { block } else { (block / 8).max(least) };
         let threads = wanted.clamp(least.max(1), most.max(1));
         let at_once = (block / threads).min(rows.count().next_power_of_two()).max(1);
-        Self { rows, elements, threads, at_once, along }
+        let own = |axes: &Axes, access: &Access| axes.strides(access).iter().any(|stride| *stride > 0);
+        let loads = accesses.iter().filter(|access| own(&rows, access) && own(&elements, access)).count();
+        let turns = elements.count() / (threads * lanes);
+        let [of_one, of_all] = HELD;
+        let holds = elements.count().is_multiple_of(threads * lanes)
+            && turns * lanes <= of_one
+            && turns * lanes * loads <= of_all
+            && !program.gathers();
+        Self { rows, elements, threads, at_once, along, lanes, held: if holds { turns } else { 0 } }
     }
 }
 
@@ -95,6 +112,7 @@ pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Wr
         row,
         lane,
         known: vec![None; program.nodes.len()],
+        held: vec![vec![None; program.nodes.len()]; walk.held],
         shared: Vec::new(),
     };
     writer.of_rows(&mut b, 0);
@@ -107,6 +125,9 @@ pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Wr
     Some(Written { kernel: b.finish(), groups })
 }
 
+/// The values of each node.
+type Known = Vec<Option<Vec<Value>>>;
+
 /// What is known while a kernel is written.
 struct Writer<'a> {
     program: &'a Program,
@@ -117,14 +138,22 @@ struct Writer<'a> {
     row: Value,
     lane: Value,
     /// The values of rows so far.
-    known: Vec<Option<Vec<Value>>>,
+    known: Known,
+    /// The values of elements so far, each time that the thread takes some.
+    held: Vec<Known>,
     /// Shared memory of each type, which reductions use one after the other.
     shared: Vec<(Scalar, Shared)>,
 }
 
 impl Writer<'_> {
-    /// Calls a function with the scope of one element of the row.
-    fn at<R>(&self, b: &mut Builder, element: Value, f: impl FnOnce(&mut Builder, &mut Scope<'_>) -> R) -> R {
+    /// Calls a function with the scope of so many elements of the row from one on, and returns what is known then.
+    fn at(
+        &self,
+        b: &mut Builder,
+        (element, lanes): (Value, usize),
+        known: Known,
+        f: impl FnOnce(&mut Builder, &mut Scope<'_>),
+    ) -> Known {
         let walk = self.walk;
         let elements = walk.elements.split(b, element);
         let zero = b.number(0);
@@ -135,8 +164,8 @@ impl Writer<'_> {
         let mut scope = Scope {
             program: self.program,
             pointers: &self.pointers,
-            known: self.known.clone(),
-            lanes: 1,
+            known,
+            lanes,
             place: Place {
                 indices: &|_, axis| index(axis),
                 offset: &|b, access| {
@@ -144,11 +173,38 @@ impl Writer<'_> {
                     let own = walk.elements.offset(b, access, &elements);
                     b.add(before, own)
                 },
-                apart: &|_| 0,
-                together: &|_| 1,
+                apart: &|access| walk.elements.strides(access).last().copied().unwrap_or(0),
+                together: &|_| lanes,
             },
         };
-        f(b, &mut scope)
+        f(b, &mut scope);
+        scope.known
+    }
+
+    /// Calls a function with the scopes of all elements that the thread takes.
+    fn each(&mut self, b: &mut Builder, mut f: impl FnMut(&mut Builder, &mut Scope<'_>)) {
+        let Walk { lanes, threads, .. } = *self.walk;
+        let first = b.mul(self.lane, lanes);
+        if self.held.is_empty() {
+            let count = self.walk.elements.count();
+            b.for_range(first, count, threads * lanes, |b, element| {
+                self.at(b, (element, lanes), self.known.clone(), &mut f);
+            });
+            return;
+        }
+        for turn in 0..self.held.len() {
+            let mut known = self.held.get_mut(turn).map(std::mem::take).unwrap_or_default();
+            for (known, of_row) in known.iter_mut().zip(&self.known) {
+                if known.is_none() {
+                    known.clone_from(of_row);
+                }
+            }
+            let element = b.add(first, turn * threads * lanes);
+            let known = self.at(b, (element, lanes), known, &mut f);
+            if let Some(held) = self.held.get_mut(turn) {
+                *held = known;
+            }
+        }
     }
 
     /// Computes the values of rows that this many passes allow.
@@ -157,10 +213,9 @@ impl Writer<'_> {
         for (place, node) in self.program.nodes.iter().enumerate() {
             let is_new = matches!(self.known.get(place), Some(None));
             if node.is_of_row && node.pass == pass && is_new && !matches!(node.origin, Origin::Reduce(..)) {
-                let values = self.at(b, zero, |b, scope| scope.of(b, place));
-                if let Some(known) = self.known.get_mut(place) {
-                    *known = Some(values);
-                }
+                self.known = self.at(b, (zero, 1), self.known.clone(), |b, scope| {
+                    scope.of(b, place);
+                });
             }
         }
     }
@@ -182,18 +237,20 @@ impl Writer<'_> {
                 sums.push((place, join, input, local, node.scalar));
             }
         }
-        let (lane, count, threads) = (self.lane, self.walk.elements.count(), self.walk.threads);
-        b.for_range(lane, count, threads, |b, element| {
-            self.at(b, element, |b, scope| {
-                for (_, join, input, local, scalar) in &sums {
-                    let values = scope.of(b, *input);
-                    let Some(own) = values.first() else { continue };
-                    let own = b.convert(*own, *scalar);
-                    let so_far = b.get(*local);
-                    let next = joined(b, *join, so_far, own);
-                    b.set(*local, next);
+        self.each(b, |b, scope| {
+            for (_, join, input, local, scalar) in &sums {
+                let values = scope.of(b, *input);
+                let Some(first) = values.first() else { continue };
+                let mut own = b.convert(*first, *scalar);
+                for lane in 1..scope.lanes {
+                    // A value of the row counts for each of its elements.
+                    let other = b.convert(*values.get(lane).unwrap_or(first), *scalar);
+                    own = joined(b, *join, own, other);
                 }
-            });
+                let so_far = b.get(*local);
+                let next = joined(b, *join, so_far, own);
+                b.set(*local, next);
+            }
         });
         for (place, join, _, local, scalar) in sums {
             let own = b.get(local);
@@ -251,19 +308,18 @@ impl Writer<'_> {
             let spreads = self.walk.elements.strides(&store.access).iter().any(|stride| *stride > 0);
             is_of_row(store.value) && !spreads
         });
-        let (lane, count, threads) = (self.lane, self.walk.elements.count(), self.walk.threads);
         b.when(is_inside, |b| {
             if !rows.is_empty() {
-                let is_first = b.equal(lane, 0);
+                let is_first = b.equal(self.lane, 0);
                 b.when(is_first, |b| {
                     let zero = b.number(0);
-                    self.at(b, zero, |b, scope| rows.iter().for_each(|store| scope.store(b, store)));
+                    self.at(b, (zero, 1), self.known.clone(), |b, scope| {
+                        rows.iter().for_each(|store| scope.store(b, store));
+                    });
                 });
             }
             if !elements.is_empty() {
-                b.for_range(lane, count, threads, |b, element| {
-                    self.at(b, element, |b, scope| elements.iter().for_each(|store| scope.store(b, store)));
-                });
+                self.each(b, |b, scope| elements.iter().for_each(|store| scope.store(b, store)));
             }
         });
     }

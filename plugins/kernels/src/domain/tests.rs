@@ -142,3 +142,37 @@ fn domains_beyond_32_bits_are_refused() {
     let program = Program { dims: vec![1 << 20, 1 << 20], parameters: vec![IN, OUT], ..Program::default() };
     assert!(program.write("it", &target()).unwrap_err().contains("more elements"));
 }
+
+/// A softmax of rows, in floats: vectors are read once where a thread can hold its part of a row, else once in each pass.
+#[test]
+fn rows_are_read_in_vectors_and_held() {
+    for (width, expected) in [(1024, (1024 / 4) / 64), (4096, 3), (1023, 3)] {
+        let strides = [width, 1];
+        let mut program = Program {
+            dims: vec![5, width],
+            reduced: Some(vec![false, true]),
+            parameters: vec![IN, OUT],
+            ..Program::default()
+        };
+        let x = program.push(Origin::Load(access(0, &strides)), Scalar::F32);
+        let most = program.push(Origin::Reduce(Join::Greatest, x), Scalar::F32);
+        let below = program.compute(Scalar::F32, &[x, most], |b, x| b.sub(x[0], x[1]));
+        let power = program.compute(Scalar::F32, &[below], |b, x| b.exp(x[0]));
+        let sum = program.push(Origin::Reduce(Join::Sum, power), Scalar::F32);
+        let share = program.compute(Scalar::F32, &[power, sum], |b, x| b.div(x[0], x[1]));
+        program.stores.push(Store { value: share, access: access(1, &strides) });
+        let x: Vec<f32> = (0..5 * width).map(|place| (place * 37 % 101) as f32 / 20.0).collect();
+        let got = run(&program, &x, 5 * width);
+        for (x, got) in x.chunks(width).zip(got.chunks(width)) {
+            let sum: f64 = x.iter().map(|x| f64::from(*x).exp()).sum();
+            let near = |(x, got): (&f32, &f32)| {
+                let exact = f64::from(*x).exp() / sum;
+                (f64::from(*got) - exact).abs() < 1e-5 * exact
+            };
+            assert!(x.iter().zip(got).all(near), "{width}");
+        }
+        let kernel = program.write("it", &target()).unwrap().kernel;
+        let text = format!("{:?}", kernel.body);
+        assert_eq!(text.matches("memory: Global(Pointer(0))").count(), expected, "{width}");
+    }
+}
