@@ -1,7 +1,7 @@
 //! Functions of real numbers, written with a builder. Values are of a type that computes; results have it.
 
 use crate::builder::Builder;
-use crate::form::{Unary, Value};
+use crate::form::{Binary, Unary, Value};
 use crate::scalar::Scalar;
 
 const INVERSE_ROOT_OF_2: f64 = std::f64::consts::FRAC_1_SQRT_2;
@@ -144,10 +144,27 @@ fn distribution(b: &mut Builder, x: Value) -> Value {
     b.mul(sum, 0.5)
 }
 
-/// x times the normal distribution function of x.
+/// Where GELU ends to differ from 0 or x: a factor that is 0 there makes no NaN of an infinity.
+const END: f64 = 1e4;
+
+/// x, or where GELU is 0 a number. A NaN becomes one, too.
+fn from_below(b: &mut Builder, x: Value) -> Value {
+    let end = b.float(-END, b.type_of(x).scalar);
+    b.binary(Binary::MaxNumber, x, end)
+}
+
+/// x, or where GELU's slope is 0 or 1 a number, as for a NaN.
+fn bounded(b: &mut Builder, x: Value) -> Value {
+    let above = from_below(b, x);
+    let end = b.float(END, b.type_of(x).scalar);
+    b.binary(Binary::MinNumber, above, end)
+}
+
+/// x times the normal distribution function of x; 0 at −∞.
 pub fn gelu(b: &mut Builder, x: Value) -> Value {
     let below = distribution(b, x);
-    b.mul(x, below)
+    let own = from_below(b, x);
+    b.mul(own, below)
 }
 
 /// dy times the slope of [`gelu`] at x.
@@ -157,7 +174,8 @@ pub fn gelu_slope(b: &mut Builder, dy: Value, x: Value) -> Value {
     let half = b.mul(square, -0.5);
     let power = b.exp(half);
     let density = b.mul(power, DENSITY);
-    let product = b.mul(x, density);
+    let own = bounded(b, x);
+    let product = b.mul(own, density);
     let slope = b.add(below, product);
     b.mul(dy, slope)
 }
@@ -183,11 +201,13 @@ pub fn gelu_by_tanh(b: &mut Builder, x: Value) -> Value {
         let exponent = b.mul(x, factor);
         let power = b.unary(Unary::Exp2, exponent);
         let below = b.add(power, 1.0);
-        return b.div(x, below);
+        let own = from_below(b, x);
+        return b.div(own, below);
     }
     let t = gelu_tanh(b, x);
     let sum = b.add(t, 1.0);
-    let half = b.mul(x, 0.5);
+    let own = from_below(b, x);
+    let half = b.mul(own, 0.5);
     b.mul(half, sum)
 }
 
@@ -199,6 +219,7 @@ pub fn gelu_by_tanh_slope(b: &mut Builder, dy: Value, x: Value) -> Value {
     let first = b.mul(sum, 0.5);
     let square = b.mul(t, t);
     let rest = b.sub(one, square);
+    let x = bounded(b, x);
     let own = b.mul(x, x);
     let inner = b.mul(own, 3.0 * CUBE);
     let inner = b.add(inner, one);
@@ -345,14 +366,14 @@ mod tests {
     #[test]
     fn gelu_of_floats_is_exact_to_some_places_also_where_it_is_small() {
         let mut numbers: Vec<f32> = (0..COUNT).map(|place| (place as f32 - 512.0) / 75.0).collect();
-        numbers[..3].copy_from_slice(&[f32::NAN, f32::INFINITY, 1e30]);
+        numbers[..5].copy_from_slice(&[f32::NAN, f32::INFINITY, 1e30, f32::NEG_INFINITY, -1e30]);
         for (function, exact) in [
             (gelu as fn(&mut Builder, Value) -> Value, exact_gelu as fn(f64) -> f64),
             (gelu_by_tanh, exact_gelu_by_tanh),
         ] {
             let results = computed(function, &numbers);
-            assert!(results[0].is_nan() && results[1..3] == [f32::INFINITY, 1e30]);
-            for (x, result) in numbers.iter().zip(results).skip(3) {
+            assert!(results[0].is_nan() && results[1..5] == [f32::INFINITY, 1e30, 0.0, 0.0]);
+            for (x, result) in numbers.iter().zip(results).skip(5) {
                 let exact = exact(f64::from(*x));
                 let bound = if *x < -5.6 {
                     5e-8
@@ -361,6 +382,25 @@ mod tests {
                 };
                 assert!((f64::from(result) - exact).abs() <= bound, "{x}: {result} rather than {exact}");
             }
+        }
+    }
+
+    #[test]
+    fn slopes_of_gelu_are_0_or_1_far_away() {
+        let mut numbers = vec![0.0; COUNT];
+        numbers[..5].copy_from_slice(&[f32::NAN, f32::INFINITY, 1e30, f32::NEG_INFINITY, -1e30]);
+        fn slope(b: &mut Builder, x: Value) -> Value {
+            let one = b.float(1.0, Scalar::F32);
+            gelu_slope(b, one, x)
+        }
+        fn slope_by_tanh(b: &mut Builder, x: Value) -> Value {
+            let one = b.float(1.0, Scalar::F32);
+            gelu_by_tanh_slope(b, one, x)
+        }
+        for function in [slope, slope_by_tanh] {
+            let results = computed(function, &numbers);
+            assert!(results[0].is_nan(), "{}", results[0]);
+            assert_eq!(results[1..6], [1.0, 1.0, 0.0, 0.0, 0.5]);
         }
     }
 }
