@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::{ExecutionPlan, Handle, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
-use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, Slab, View, elements};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowered, Lowering, Place, Reason, Slab, View, elements};
 use crate::memory::Memory;
 use crate::model::{Model, ValueId};
-use crate::operators;
+use crate::operators::{self, Operator};
 use crate::options::{Options, Pool};
 use crate::partition::known;
 use crate::profile;
@@ -34,11 +34,12 @@ mod overlap;
 mod planning;
 mod replay;
 
-pub use division::{check, divide};
+pub use division::{check, digest, divide, plain};
 
 pub use inputs::{Input, Output, Residence};
 
 use device::{Copies, OnGpu};
+use planning::Stages;
 
 /// The error for a place without memory.
 const MISSING: &str = "the plan names memory that is not there";
@@ -54,6 +55,8 @@ type Integers = Vec<Vec<i64>>;
 pub struct Subgraph {
     name: String,
     model: Model,
+    /// The operators of the model's nodes.
+    operators: Vec<Lowered<&'static Operator>>,
     options: Options,
     library: &'static Library,
     engines: Engines,
@@ -78,9 +81,6 @@ pub struct Subgraph {
     /// Plans of a compiled model, by the text of their graphs.
     saved: HashMap<String, Vec<u8>>,
 }
-
-/// Plans, by whether they share packed weights, and the text of their graphs.
-type Stages = HashMap<(bool, String), Weak<ExecutionPlan>>;
 
 /// Computes a host operation: its kind, the tensors read, and the tensors written.
 type OnHost<'a> = &'a dyn Fn(&Host, (&[Bound], &[Bound])) -> std::result::Result<(), String>;
@@ -130,6 +130,7 @@ impl Subgraph {
         let open = overlap::open_outputs(&model);
         let mut subgraph = Self {
             name: name.to_owned(),
+            operators: model.nodes.iter().map(operators::find).collect(),
             model,
             options,
             library,
@@ -242,7 +243,7 @@ impl Subgraph {
     /// The program for a shape.
     fn lower(&self, dims: &[&[i64]], integers: &Integers) -> Result<Graphs> {
         let model = &self.model;
-        let mut lowering = Lowering::new(model);
+        let mut lowering = Lowering::whole(model);
         lowering.folds = Some(&self.folds);
         lowering.batch_invariant = self.options.batch_invariant;
         for (id, dims) in model.inputs.iter().zip(dims) {
@@ -257,10 +258,10 @@ impl Subgraph {
                 lowering.known.insert(*id, list.clone());
             }
         }
-        for node in &model.nodes {
+        for (node, operator) in model.nodes.iter().zip(&self.operators) {
             lowering.program.origin = node.label().into();
-            let built =
-                operators::find(node).and_then(|operator| shapes::build(node, &mut lowering, operator.build));
+            let operator = operator.as_ref().map_err(Clone::clone);
+            let built = operator.and_then(|operator| shapes::build(node, &mut lowering, operator.build));
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
         }
         let outputs = model.outputs.iter().map(|id| lowering.of(*id).cloned()).collect::<Option<Vec<View>>>();

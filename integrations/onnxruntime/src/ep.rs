@@ -10,9 +10,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hipdnn::graph::Graph;
+
 use crate::compiled::{self, Residence, Subgraph};
 use crate::context;
 use crate::failure::{Failure, Result};
+use crate::hash::Map;
 use crate::library::{Engines, Library};
 use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
@@ -40,6 +43,9 @@ const INFORMATION: c_int = 1;
 /// the engine's threads would compete with them for processors.
 const FEW_SUBGRAPHS: usize = 1;
 
+/// The graphs that a node becomes, and whether the engine computes them, by their digest.
+type Answers = Map<u64, Vec<(Vec<Graph>, std::result::Result<(), String>)>>;
+
 /// An execution provider. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub struct Ep {
@@ -55,8 +61,8 @@ pub struct Ep {
     has_taken: AtomicBool,
     /// The GPU memory for the session's tensors in ONNX Runtime; null if it keeps them on the host.
     memory: *const OrtMemoryDevice,
-    /// The engine's answers about graphs, by their text.
-    answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
+    /// The engine's answers about graphs.
+    answers: Mutex<Answers>,
     /// Where the session's plans share packed weights, if the engine has such a store.
     weights: Option<Arc<Weights>>,
     /// What made it, and releases it.
@@ -132,19 +138,25 @@ impl Ep {
     /// Whether the engine computes a node's lowered graphs: asks about each graph once.
     fn ask(&self, lowering: &Lowering<'_>) -> std::result::Result<(), String> {
         let graphs = compiled::divide(self.library, &self.engines, &lowering.program, "node")?;
-        let mut text = String::new();
-        for stage in &graphs.stages {
-            if let Work::Graph { graph, .. } = &stage.work {
-                let unnamed = graph.nodes.iter().map(|node| (node.compute_type, &node.operation));
-                text += &format!("{:?} {:?}\n", unnamed.collect::<Vec<_>>(), graph.tensors);
-            }
-        }
+        let asked = graphs.stages.iter().filter_map(|stage| match &stage.work {
+            Work::Graph { graph, .. } => Some(compiled::plain((**graph).clone()).0),
+            Work::Host { .. } => None,
+        });
+        let asked: Vec<Graph> = asked.collect();
+        let digest = asked.iter().fold(0, |all, graph| compiled::digest(graph).wrapping_add(all << 1));
         let answers = || self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = answers().get(&text) {
-            return answer.clone();
+        let find = |answers: &Answers| {
+            answers
+                .get(&digest)?
+                .iter()
+                .find(|(graphs, _)| *graphs == asked)
+                .map(|(_, answer)| answer.clone())
+        };
+        if let Some(answer) = find(&answers()) {
+            return answer;
         }
         let answer = compiled::check(self.library, &self.engines, &graphs).map_err(|failure| failure.text);
-        answers().insert(text, answer.clone());
+        answers().entry(digest).or_default().push((asked, answer.clone()));
         answer
     }
 
@@ -431,7 +443,7 @@ unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtSt
     // SAFETY: ONNX Runtime passes its provider.
     let ep = unsafe { of(ep) };
     guard(ep.ort, "OnSessionInitializationEnd", || {
-        *ep.answers.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+        *ep.answers.lock().unwrap_or_else(PoisonError::into_inner) = Answers::default();
         Ok(())
     })
 }

@@ -14,6 +14,7 @@ pub mod ep;
 pub mod factory;
 pub mod failure;
 pub mod gpu;
+pub mod hash;
 pub mod library;
 pub mod lowering;
 pub mod memory;

@@ -101,6 +101,10 @@ pub fn divide_by_shapes(
     take: Take,
     mut samples: Samples,
 ) -> Vec<Verdict> {
+    // Without integers that follow from shapes, no group needs those of another.
+    if !samples.knows_integers() {
+        return divide(model, candidates, take);
+    }
     loop {
         let verdicts = divide(model, candidates, take);
         let mut known: HashMap<usize, Integers> = HashMap::new();

@@ -5,8 +5,7 @@
 //! expectations: an axis shorter than a window, or one that does not divide. So there are several choices, and a node is only refused
 //! if each of them refuses it.
 
-use std::collections::{HashMap, HashSet};
-
+use crate::hash::{Map, Set};
 use crate::lowering::{Lowering, broadcast_dims};
 use crate::model::{Dim, Element, Model, Node, ValueId};
 use crate::operators::{self, Cost};
@@ -22,9 +21,9 @@ struct Sample {
     batch: i64,
     size: i64,
     /// The dimensions of values.
-    dims: HashMap<ValueId, Vec<i64>>,
+    dims: Map<ValueId, Vec<i64>>,
     /// Integers that follow from shapes.
-    integers: HashMap<ValueId, Vec<i64>>,
+    integers: Map<ValueId, Vec<i64>>,
 }
 
 /// All choices.
@@ -32,7 +31,7 @@ struct Sample {
 pub struct Samples {
     list: Vec<Sample>,
     /// The symbols of first axes.
-    batches: HashSet<usize>,
+    batches: Set<usize>,
 }
 
 /// A node lowered alone.
@@ -44,7 +43,7 @@ pub struct Alone<'m> {
 }
 
 /// Integers that follow from shapes, for each choice.
-pub type Integers = Vec<HashMap<ValueId, Vec<i64>>>;
+pub type Integers = Vec<Map<ValueId, Vec<i64>>>;
 
 /// Operators that ONNX Runtime computes whose result has the broadcast dimensions of their inputs.
 const OF_INPUTS: [&str; 12] = [
@@ -65,7 +64,7 @@ const OF_INPUTS: [&str; 12] = [
 impl Samples {
     /// The choices for a model: one if it leaves no size open.
     pub fn new(model: &Model) -> Self {
-        let (mut batches, mut others) = (HashSet::new(), HashSet::new());
+        let (mut batches, mut others) = (Set::default(), Set::default());
         for dims in model.values.iter().filter_map(|value| value.dims.as_ref()) {
             for (axis, dim) in dims.iter().enumerate() {
                 let Dim::Open(symbol) = dim else { continue };
@@ -80,7 +79,7 @@ impl Samples {
             || !others.is_empty()
             || model.values.iter().any(|value| value.element.is_some() && value.dims.is_none());
         let count = if is_open { CHOICES.len() } else { 1 };
-        let sample = |(batch, size)| Sample { batch, size, dims: HashMap::new(), integers: HashMap::new() };
+        let sample = |(batch, size)| Sample { batch, size, dims: Map::default(), integers: Map::default() };
         Self { list: CHOICES.into_iter().take(count).map(sample).collect(), batches }
     }
 
@@ -250,6 +249,11 @@ impl Samples {
         (rank.is_none_or(|rank| rank == dims.len())).then_some((id, dims))
     }
 
+    /// Whether some integers follow from shapes.
+    pub fn knows_integers(&self) -> bool {
+        self.list.iter().any(|sample| !sample.integers.is_empty())
+    }
+
     /// Takes the integers known in each choice, and replaces them.
     pub fn exchange(&mut self, integers: Integers) -> Integers {
         let mut integers = integers.into_iter();
@@ -287,9 +291,23 @@ fn may_be_shape(model: &Model, id: ValueId) -> bool {
     })
 }
 
+/// Whether nodes may need the elements of an input at planning: integers, or factors of a resizing.
+fn may_decide(model: &Model, id: ValueId) -> bool {
+    model.values.get(id).is_some_and(|value| {
+        !value.is_constant
+            && matches!(value.element, Some(Element::Int32 | Element::Int64 | Element::Float))
+            && value.dims.as_ref().is_none_or(|dims| value.element != Some(Element::Float) || dims.len() < 2)
+    })
+}
+
 /// The values whose integers nodes need at planning, and their floors.
 pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
-    let (mut values, mut floors, mut samples) = (Vec::new(), Vec::new(), Samples::new(model));
+    let (mut values, mut floors) = (Vec::new(), Vec::new());
+    // Only inputs are read at planning.
+    if !model.inputs.iter().any(|id| may_decide(model, *id)) {
+        return (values, floors);
+    }
+    let mut samples = Samples::new(model);
     for node in &model.nodes {
         let accept = |alone: Alone<'_>| Ok((alone.lowering.guessed, alone.lowering.floors));
         match samples.first(model, node, &accept) {

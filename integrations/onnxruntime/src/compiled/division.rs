@@ -1,6 +1,8 @@
 //! Divides programs into the graphs that engines compute.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::graph::{DataType, Graph, Node, Operation, PointwiseMode};
@@ -8,6 +10,7 @@ use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph};
 
 use super::Subgraph;
 use crate::failure::Result;
+use crate::hash::{Map, Mixer};
 use crate::library::{Engines, Library};
 use crate::lowering::{Graphs, Place, Program, Stage, Work};
 
@@ -33,7 +36,7 @@ fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
         return false;
     }
     let needs_library = engines.has_cudnn() && !suits_generated && is_product_with_more(graph);
-    let (plain, _) = plain(graph);
+    let (plain, _) = plain(graph.clone());
     let is_accepted = |graph: &OperationGraph| match needs_library {
         true => engines.accept_by_library(graph),
         false => engines.accept(graph, suits_generated),
@@ -106,11 +109,25 @@ pub fn key(graph: &Graph) -> String {
     format!("{:?} {:?}", graph.nodes, graph.tensors)
 }
 
+/// A number that graphs with other operations or other sizes hardly share.
+pub fn digest(graph: &Graph) -> u64 {
+    let mut mixer = Mixer::default();
+    for node in &graph.nodes {
+        discriminant(&node.operation).hash(&mut mixer);
+    }
+    for tensor in &graph.tensors {
+        tensor.uid.hash(&mut mixer);
+        tensor.dims.hash(&mut mixer);
+        tensor.strides.hash(&mut mixer);
+    }
+    mixer.finish()
+}
+
 /// The graph without names, its tensors renumbered in order of use, and the new number of each.
-pub fn plain(graph: &Graph) -> (Graph, HashMap<i64, i64>) {
-    let mut plain = graph.clone();
+pub fn plain(graph: Graph) -> (Graph, Map<i64, i64>) {
+    let mut plain = graph;
     plain.name.clear();
-    let mut places = HashMap::new();
+    let mut places = Map::default();
     let mut place = |uid: i64| {
         let next = places.len() as i64 + 1;
         *places.entry(uid).or_insert(next)
@@ -129,7 +146,7 @@ pub fn plain(graph: &Graph) -> (Graph, HashMap<i64, i64>) {
 
 /// A graph and its bindings as executed if equal layers share a plan: on GPUs, whose plans pack no weights, and of plans that share
 /// packed weights.
-pub fn as_planned(graph: &Graph, bindings: Vec<(i64, Place)>) -> (Graph, Vec<(i64, Place)>) {
+pub fn as_planned(graph: Graph, bindings: Vec<(i64, Place)>) -> (Graph, Vec<(i64, Place)>) {
     let (graph, numbers) = plain(graph);
     let numbered = bindings.into_iter().filter_map(|(uid, place)| Some((*numbers.get(&uid)?, place)));
     (graph, numbered.collect())
@@ -141,7 +158,7 @@ pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<Execution
     let mut wanted = HashMap::new();
     for stage in stages {
         if let Work::Graph { graph, constant_weights, .. } = &stage.work {
-            let (graph, _) = plain(graph);
+            let (graph, _) = plain((**graph).clone());
             wanted.insert(key(&graph), (graph, *constant_weights));
         }
     }
@@ -213,7 +230,7 @@ mod tests {
             let tensor = |uid| Tensor::new(uid, DataType::Float, &[2, 3], &[3, 1]);
             let node = Node { name: name.to_owned(), compute_type: DataType::Float, operation };
             let graph = Graph { nodes: vec![node], tensors: vec![tensor(y), tensor(x)], ..Graph::default() };
-            as_planned(&graph, vec![(y, Place::Output(0, 0)), (x, Place::Input(0, 0))])
+            as_planned(graph, vec![(y, Place::Output(0, 0)), (x, Place::Input(0, 0))])
         };
         let first = layer("a", [7, 4], PointwiseMode::Neg);
         assert_eq!(first.1, [(2, Place::Output(0, 0)), (1, Place::Input(0, 0))]);

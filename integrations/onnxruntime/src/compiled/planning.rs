@@ -7,9 +7,63 @@ use hipdnn::graph::Graph;
 use hipdnn::{ExecutionPlan, GraphBuilder};
 
 use super::device::Copies;
-use super::{Integers, Prepared, Ready, Stages, Subgraph, division, overlap, replay};
+use super::{Integers, Prepared, Ready, Subgraph, division, overlap, replay};
 use crate::failure::{Failure, Result};
+use crate::hash::Map;
 use crate::lowering::{Place, Work, weights};
+
+/// A graph's plan, as long as something uses it.
+struct Planned {
+    graph: Graph,
+    constant_weights: bool,
+    /// Whether it shares packed weights.
+    shares: bool,
+    plan: Weak<ExecutionPlan>,
+}
+
+impl Planned {
+    fn is_like(&self, other: &Self) -> bool {
+        let settings = |of: &Self| (of.constant_weights, of.shares);
+        settings(self) == settings(other) && self.graph == other.graph
+    }
+
+    /// By which compiled models find the plan.
+    fn text(&self) -> String {
+        format!("{} {}", self.constant_weights, division::key(&self.graph))
+    }
+}
+
+/// The plans in use, by the digest of their graphs.
+#[derive(Default)]
+pub(super) struct Stages {
+    plans: Map<u64, Vec<Planned>>,
+    /// The number of digests at which those without a plan are removed.
+    most: usize,
+}
+
+impl Stages {
+    fn all(&self) -> impl Iterator<Item = &Planned> {
+        self.plans.values().flatten()
+    }
+
+    fn find(&self, stage: &Planned) -> Option<Arc<ExecutionPlan>> {
+        let list = self.plans.get(&division::digest(&stage.graph))?;
+        list.iter().find(|of| of.is_like(stage))?.plan.upgrade()
+    }
+
+    fn add(&mut self, stage: Planned) {
+        if self.plans.len() >= self.most {
+            self.plans.retain(|_, list| {
+                list.retain(|of| of.plan.strong_count() > 0);
+                !list.is_empty()
+            });
+            self.most = 2 * self.plans.len() + 16;
+        }
+        let list = self.plans.entry(division::digest(&stage.graph)).or_default();
+        list.retain(|of| !of.is_like(&stage));
+        list.push(stage);
+    }
+}
 
 impl Subgraph {
     /// The plans for a shape.
@@ -45,7 +99,7 @@ impl Subgraph {
                     // A plan that packs weights for itself is one layer's.
                     let is_of_one = constant_weights && !shares && !on_gpu;
                     let (graph, bindings) =
-                        if is_of_one { (*graph, bindings) } else { division::as_planned(&graph, bindings) };
+                        if is_of_one { (*graph, bindings) } else { division::as_planned(*graph, bindings) };
                     let (plan, can_be_captured) = self.stage(graph, [constant_weights, shares], &title)?;
                     may_capture &= can_be_captured;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
@@ -53,7 +107,6 @@ impl Subgraph {
                 }
             });
         }
-        self.stages().retain(|_, plan| plan.strong_count() > 0);
         prepared.continued = overlap::continued(&prepared.stages);
         if may_capture {
             prepared.captures = AtomicUsize::new(replay::MOST);
@@ -99,7 +152,7 @@ impl Subgraph {
     /// The existing plans as bytes, each with the text of its graph.
     pub fn plans(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let stages = self.stages();
-        let alive = stages.iter().filter_map(|((_, key), plan)| Some((key.clone(), plan.upgrade()?)));
+        let alive = stages.all().filter_map(|stage| Some((stage.text(), stage.plan.upgrade()?)));
         alive
             .map(|(key, plan)| {
                 Ok((key, plan.bytes().map_err(|error| self.failure(&Failure::from(error).text))?))
@@ -115,33 +168,34 @@ impl Subgraph {
         [constant_weights, shares]: [bool; 2],
         title: &str,
     ) -> Result<(Arc<ExecutionPlan>, bool)> {
-        let key = (shares, format!("{constant_weights} {}", division::key(&graph)));
-        let suits_generated = graph.suits_generated_kernels();
-        let known = self.stages().get(&key).and_then(Weak::upgrade);
-        let saved = self.saved.get(&key.1);
+        let mut stage = Planned { graph, constant_weights, shares, plan: Weak::new() };
+        let suits_generated = stage.graph.suits_generated_kernels();
+        let known = self.stages().find(&stage);
+        let saved = if self.saved.is_empty() { None } else { self.saved.get(&stage.text()) };
         let plan = || {
             self.library.with_handle(|handle| {
-                let build = |graph| Ok(GraphBuilder::from(graph).build(handle)?);
+                let build = || Ok(GraphBuilder::from(stage.graph.clone()).build(handle)?);
                 // A plan that cannot be read is made anew.
                 let read = |bytes: &Vec<u8>| ExecutionPlan::from_bytes(handle, bytes).ok().map(Arc::new);
                 if let Some(plan) = known.clone().or_else(|| saved.and_then(read)) {
-                    let can_be_captured = self.engines.capture(&plan, || build(graph));
+                    let can_be_captured = self.engines.capture(&plan, build);
                     return Ok((plan, can_be_captured));
                 }
-                let graph = build(graph)?;
+                let graph = build()?;
                 let plan =
                     self.engines.plan(&graph, &self.options.settings(constant_weights), suits_generated)?;
                 let can_be_captured = self.engines.capture(&plan, || Ok(graph));
                 Ok((Arc::new(plan), can_be_captured))
             })
         };
-        let plan = match self.weights.as_ref().filter(|_| shares) {
+        let plan = match self.weights.as_ref().filter(|_| shares && known.is_none()) {
             Some(weights) => weights.sharing(plan),
             None => plan(),
         };
         let plan = plan.map_err(|failure| Failure::ep(format!("subgraph {title}: {}", failure.text)))?;
         if known.is_none() {
-            self.stages().insert(key, Arc::downgrade(&plan.0));
+            stage.plan = Arc::downgrade(&plan.0);
+            self.stages().add(stage);
         }
         Ok(plan)
     }

@@ -4,13 +4,12 @@
 //! It is better to repeat dequantization behind the bytes, in the graph that reads its result, and likewise every pointwise
 //! operation whose result gets leading ones.
 
-use std::collections::HashMap;
-
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Operation, PointwiseMode};
 
 use super::View;
 use super::program::{Kind, Label, Operand, Program, Step};
+use crate::hash::Map;
 use crate::model::Element;
 
 /// A pointwise operation.
@@ -25,9 +24,9 @@ struct Made {
 #[derive(Default)]
 struct Known {
     /// The operations that are the only writers of their buffers.
-    makers: HashMap<usize, Option<Made>>,
+    makers: Map<usize, Option<Made>>,
     /// Earlier copies, by view.
-    again: HashMap<View, i64>,
+    again: Map<View, i64>,
 }
 
 impl Program {

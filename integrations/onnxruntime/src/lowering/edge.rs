@@ -3,8 +3,6 @@
 //! Convolutions of bytes write channels last, as the next one reads them. Where there is no next one, the convolution and what follows
 //! it write the output's own layout: changing it afterwards takes longer than a small convolution.
 
-use std::collections::{HashMap, HashSet};
-
 use hipdnn::graph::Operation;
 use hipdnn::graph::operation::Pointwise;
 
@@ -12,6 +10,7 @@ use super::View;
 use super::plan::{Use, pointwise};
 use super::program::{Kind, Operand, Program, Step};
 use super::view::packed;
+use crate::hash::{Map, Set};
 
 impl Program {
     /// Changes the layout of images with channels last that nothing but outputs reads, back to their convolutions; and the outputs' views.
@@ -25,8 +24,7 @@ impl Program {
                 continue;
             };
             let Some(changed) = self.behind(&view, &uses) else { continue };
-            let buffers: HashSet<usize> =
-                changed.iter().filter_map(|id| Some(self.view(*id)?.buffer)).collect();
+            let buffers: Set<usize> = changed.iter().filter_map(|id| Some(self.view(*id)?.buffer)).collect();
             for id in changed {
                 self.pack(id);
             }
@@ -37,8 +35,8 @@ impl Program {
     }
 
     /// The tensors between an output and its convolutions, if only they read each other.
-    fn behind(&self, output: &View, uses: &HashMap<usize, Use>) -> Option<HashSet<i64>> {
-        let (mut found, mut rest) = (HashSet::new(), vec![self.id_of(output)?]);
+    fn behind(&self, output: &View, uses: &Map<usize, Use>) -> Option<Set<i64>> {
+        let (mut found, mut rest) = (Set::default(), vec![self.id_of(output)?]);
         while let Some(id) = rest.pop() {
             let view = self.view(id)?;
             let buffer = self.buffers.get(view.buffer)?;
@@ -78,7 +76,7 @@ impl Program {
     }
 
     /// Whether a convolution of an image writes any layout as fast: one that is not channels last, or of bytes.
-    fn may_write_packed(&self, x: i64, uses: &HashMap<usize, Use>) -> bool {
+    fn may_write_packed(&self, x: i64, uses: &Map<usize, Use>) -> bool {
         let maker = |buffer: usize| -> Option<&Pointwise> {
             match uses.get(&buffer)?.writers.as_slice() {
                 [(at, _)] => pointwise(self.steps.get(*at)?),

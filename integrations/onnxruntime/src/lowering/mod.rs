@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use hipdnn::graph::operation::{Pointwise, Reduction};
 use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
 
+use crate::hash::Map;
 use crate::memory::Memory;
 use crate::model::{Constant, Element, Kept, Model, Node, ValueId};
 
@@ -48,9 +49,9 @@ pub struct Lowering<'m> {
     /// Why engines compute a part slowly, if they do.
     pub slow: Option<String>,
     /// The integers of inputs that decide shapes, known only at run time.
-    pub known: HashMap<ValueId, Vec<i64>>,
+    pub known: Map<ValueId, Vec<i64>>,
     /// Integers that follow from shapes.
-    pub folded_integers: HashMap<ValueId, Vec<i64>>,
+    pub folded_integers: Map<ValueId, Vec<i64>>,
     /// Whether such integers are made up, to test whether a node can be built at all.
     pub guesses: bool,
     /// The values whose integers were made up.
@@ -61,7 +62,7 @@ pub struct Lowering<'m> {
     pub folds: Option<&'m Folds>,
     /// Whether the number of rows must not decide how one is computed.
     pub batch_invariant: bool,
-    views: Vec<Option<View>>,
+    views: Map<ValueId, View>,
 }
 
 impl<'m> Lowering<'m> {
@@ -71,15 +72,24 @@ impl<'m> Lowering<'m> {
             model,
             program: Program::default(),
             slow: None,
-            known: HashMap::new(),
-            folded_integers: HashMap::new(),
+            known: Map::default(),
+            folded_integers: Map::default(),
             guesses: false,
             guessed: Vec::new(),
             floors: Vec::new(),
             folds: None,
             batch_invariant: false,
-            views: vec![None; model.values.len()],
+            // Few where a node is lowered alone.
+            views: Map::default(),
         }
+    }
+
+    /// The same, with room for all nodes of the model.
+    pub fn whole(model: &'m Model) -> Self {
+        let mut whole = Self::new(model);
+        whole.views.reserve(model.values.len());
+        whole.program.reserve(model.nodes.len());
+        whole
     }
 
     /// Binds a value to the program's next input.
@@ -90,12 +100,12 @@ impl<'m> Lowering<'m> {
 
     /// The view of a value, if it has one.
     pub fn of(&self, value: ValueId) -> Option<&View> {
-        self.views.get(value)?.as_ref()
+        self.views.get(&value)
     }
 
     fn put(&mut self, value: ValueId, view: View) {
-        if let Some(slot) = self.views.get_mut(value) {
-            *slot = Some(view);
+        if value < self.model.values.len() {
+            self.views.insert(value, view);
         }
     }
 

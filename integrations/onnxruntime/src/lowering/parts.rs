@@ -3,13 +3,12 @@
 //! First, the steps of each model node are tried together. Then pointwise parts are fused as epilogues into the part whose result only
 //! they read.
 
-use std::collections::HashMap;
-
 use hipdnn::graph::Graph;
 
 use super::plan::{Graphs, Place, Use, Work, pointwise};
 use super::program::{Kind, Program, Step};
 use super::view::View;
+use crate::hash::Map;
 
 /// The most operations of a part: engines refuse more, and are slow to do so.
 const MOST: usize = 8;
@@ -83,7 +82,7 @@ impl Program {
         &self,
         parts: &[Option<Part>],
         at: usize,
-        uses: &HashMap<usize, Use>,
+        uses: &Map<usize, Use>,
         is_accepted: &dyn Fn(&[usize]) -> bool,
     ) -> Option<(usize, Part)> {
         let own = parts.get(at)?.as_ref()?;
@@ -113,7 +112,7 @@ impl Program {
     }
 
     /// Whether a part writes memory of its own, which only it and one other part read.
-    fn is_read_by(&self, part: &[usize], other: &[usize], uses: &HashMap<usize, Use>) -> bool {
+    fn is_read_by(&self, part: &[usize], other: &[usize], uses: &Map<usize, Use>) -> bool {
         part.iter().all(|step| {
             let Some(step @ Step::Node { .. }) = self.steps.get(*step) else { return false };
             step.tensors().1.into_iter().all(|id| {
@@ -132,7 +131,7 @@ impl Program {
     }
 
     /// Whether a part reads its results in the shape in which it writes them: a graph's tensor has one shape.
-    fn is_graph(&self, part: &[usize], uses: &HashMap<usize, Use>) -> bool {
+    fn is_graph(&self, part: &[usize], uses: &Map<usize, Use>) -> bool {
         let reads = part.iter().filter_map(|step| self.steps.get(*step)).flat_map(|step| step.tensors().0);
         let is_right = |id: i64| {
             let writers =
@@ -183,7 +182,7 @@ impl Program {
     }
 
     /// The graph of a part, whose tensors may have any layout.
-    fn graph_of(&self, part: &[usize], uses: &HashMap<usize, Use>) -> Option<Graph> {
+    fn graph_of(&self, part: &[usize], uses: &Map<usize, Use>) -> Option<Graph> {
         let level = |step: usize| if part.contains(&step) { 0 } else { 3 };
         let levels: Vec<usize> = (0..self.steps.len()).map(level).collect();
         let steps: Vec<&Step> = part.iter().filter_map(|step| self.steps.get(*step)).collect();

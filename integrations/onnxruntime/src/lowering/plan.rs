@@ -3,7 +3,7 @@
 //! A graph's tensor has one shape, so a tensor read in another shape than written is read by a later stage. Stages with constant
 //! weights are separate from those whose weights change: engines pack weights once if they are promised to be constant.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hipdnn::graph::operation::Pointwise;
@@ -11,6 +11,7 @@ use hipdnn::graph::{DataType, Graph, Node, Operation};
 
 use super::View;
 use super::program::{Host, Kind, Program, Step};
+use crate::hash::{Map, Set};
 use crate::memory::Memory;
 use crate::model::Element;
 
@@ -156,7 +157,7 @@ impl Program {
     pub(super) fn staged(
         &self,
         name: &str,
-        uses: &HashMap<usize, Use>,
+        uses: &Map<usize, Use>,
         levels: &[usize],
     ) -> Result<Graphs, String> {
         let is_virtual = |buffer: usize| self.is_virtual(buffer, uses, levels);
@@ -187,8 +188,8 @@ impl Program {
         Ok(Graphs { stages, scratch, outputs: self.outputs.clone(), data: data.collect() })
     }
 
-    pub(super) fn uses(&self) -> HashMap<usize, Use> {
-        let mut uses: HashMap<usize, Use> = HashMap::new();
+    pub(super) fn uses(&self) -> Map<usize, Use> {
+        let mut uses: Map<usize, Use> = Map::default();
         for (at, step) in self.steps.iter().enumerate() {
             let (reads, writes) = step.tensors();
             for id in reads {
@@ -206,7 +207,7 @@ impl Program {
     }
 
     /// The level of each step: at least that of its operands, and higher if they are read in another shape than written.
-    fn levels(&self, uses: &HashMap<usize, Use>) -> Vec<usize> {
+    fn levels(&self, uses: &Map<usize, Use>) -> Vec<usize> {
         let mut levels: Vec<usize> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let (reads, _) = step.tensors();
@@ -236,7 +237,7 @@ impl Program {
     }
 
     /// The steps before `end` that write elements of a tensor, each with the tensor that it writes.
-    fn writers(&self, id: i64, uses: &HashMap<usize, Use>, end: usize) -> Vec<(usize, i64)> {
+    fn writers(&self, id: i64, uses: &Map<usize, Use>, end: usize) -> Vec<(usize, i64)> {
         let Some(view) = self.view(id) else { return Vec::new() };
         let meets = |(writer, written): &&(usize, i64)| {
             let other = self.view(*written);
@@ -246,7 +247,7 @@ impl Program {
     }
 
     /// Whether every execution finds the same elements, or computes them from such.
-    fn is_constant(&self, id: i64, uses: &HashMap<usize, Use>) -> bool {
+    fn is_constant(&self, id: i64, uses: &Map<usize, Use>) -> bool {
         let Some(view) = self.view(id) else { return self.get(id).is_some() };
         if self.buffers.get(view.buffer).is_some_and(|buffer| buffer.is_constant) {
             return true;
@@ -257,7 +258,7 @@ impl Program {
     }
 
     /// Whether a step computes the same each time.
-    fn is_of_constants(&self, step: &Step, uses: &HashMap<usize, Use>) -> bool {
+    fn is_of_constants(&self, step: &Step, uses: &Map<usize, Use>) -> bool {
         matches!(step, Step::Node { operation: Operation::Pointwise(_), .. })
             && step.tensors().0.iter().all(|id| self.is_constant(*id, uses))
     }
@@ -273,7 +274,7 @@ impl Program {
 
     /// Moves pointwise operations to the level of their first reader, so that one graph has both: weights along with their sources,
     /// bytes rather than the numbers that they are dequantized to, and otherwise one execution less.
-    fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
+    fn sink(&self, uses: &Map<usize, Use>, levels: &mut [usize]) {
         for (at, step) in self.steps.iter().enumerate().rev() {
             let is_host = self.unpacks_constants(step);
             if !is_host && pointwise(step).is_none() {
@@ -299,14 +300,14 @@ impl Program {
         }
     }
 
-    fn is_written_at(&self, id: i64, level: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
+    fn is_written_at(&self, id: i64, level: usize, uses: &Map<usize, Use>, levels: &[usize]) -> bool {
         let of = self.view(id).and_then(|view| uses.get(&view.buffer));
         of.is_some_and(|of| matches!(of.writers.as_slice(), [(at, same)] if *same == id && levels.get(*at) == Some(&level)))
             && level % 3 != 2
     }
 
     /// Whether a buffer is one tensor of one graph.
-    pub(super) fn is_virtual(&self, buffer: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
+    pub(super) fn is_virtual(&self, buffer: usize, uses: &Map<usize, Use>, levels: &[usize]) -> bool {
         let is_scratch = self.buffers.get(buffer).is_some_and(|buffer| matches!(buffer.kind, Kind::Scratch));
         let Some(of) = uses.get(&buffer) else { return false };
         let [(writer, id)] = of.writers.as_slice() else { return false };
@@ -319,10 +320,10 @@ impl Program {
     /// stage that reads it.
     fn place(
         &self,
-        uses: &HashMap<usize, Use>,
+        uses: &Map<usize, Use>,
         levels: &[usize],
         is_virtual: &dyn Fn(usize) -> bool,
-    ) -> (HashMap<usize, usize>, usize) {
+    ) -> (Map<usize, usize>, usize) {
         let level = |at: &(usize, i64)| levels.get(at.0).copied().unwrap_or(0);
         // Bytes, first level, last level, buffer; the largest first.
         let mut wanted: Vec<(usize, usize, usize, usize)> = Vec::new();
@@ -338,7 +339,7 @@ impl Program {
         }
         wanted.sort_by_key(|(bytes, first, _, at)| (std::cmp::Reverse(*bytes), *first, *at));
         let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
-        let (mut offsets, mut end) = (HashMap::new(), 0);
+        let (mut offsets, mut end) = (Map::default(), 0);
         for (bytes, first, last, buffer) in wanted {
             let mut taken: Vec<(usize, usize)> = placed
                 .iter()
@@ -365,7 +366,7 @@ impl Program {
         &self,
         steps: &[&Step],
         name: &str,
-        uses: &HashMap<usize, Use>,
+        uses: &Map<usize, Use>,
         is_virtual: &dyn Fn(usize) -> bool,
         place: &dyn Fn(i64) -> Option<Place>,
     ) -> Option<Vec<Work>> {
@@ -377,7 +378,7 @@ impl Program {
             io_type: DataType::Float,
             ..Graph::default()
         };
-        let (mut bindings, mut known, mut constant_weights) = (Vec::new(), HashSet::new(), false);
+        let (mut bindings, mut known, mut constant_weights) = (Vec::new(), Set::default(), false);
         let mut origins = Vec::new();
         for step in steps {
             match step {

@@ -1,6 +1,5 @@
 //! Operations in order, on tensors that are views of buffers.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hipdnn::graph::operation::Pointwise;
@@ -9,6 +8,7 @@ use hipdnn::graph::{DataType, Operation, PointwiseMode, Tensor, TensorValue};
 use super::slab::OnHost;
 use super::view::{View, elements};
 use crate::bits::Form;
+use crate::hash::{Map, Set};
 use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
@@ -161,10 +161,18 @@ pub struct Program {
     /// The name of the model's node whose steps are added.
     pub origin: Arc<str>,
     inputs: usize,
-    known: HashMap<View, i64>,
+    known: Map<View, i64>,
 }
 
 impl Program {
+    /// Makes room for the steps of this many nodes.
+    pub(super) fn reserve(&mut self, nodes: usize) {
+        self.steps.reserve(2 * nodes);
+        self.operands.reserve(4 * nodes);
+        self.buffers.reserve(2 * nodes);
+        self.known.reserve(4 * nodes);
+    }
+
     /// The next input.
     pub fn input(&mut self, element: Element, dims: &[i64], is_constant: bool) -> usize {
         let kind = Kind::Input(self.inputs);
@@ -316,7 +324,7 @@ impl Program {
 
     /// Removes the steps whose results nothing reads.
     fn prune(&mut self) {
-        let mut read: HashSet<usize> = HashSet::new();
+        let mut read: Set<usize> = Set::default();
         let mut kept = Vec::with_capacity(self.steps.len());
         while let Some(step) = self.steps.pop() {
             let (reads, writes) = step.tensors();

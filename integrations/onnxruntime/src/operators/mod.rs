@@ -29,6 +29,9 @@ mod whole;
 
 pub use sample::is_open;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
 
@@ -101,7 +104,13 @@ pub fn all() -> impl Iterator<Item = &'static Operator> {
 
 /// The operator of a node, or why it is not supported.
 pub fn find(node: &Node) -> Lowered<&'static Operator> {
-    let named = all().find(|operator| operator.name == node.operator && operator.domain == node.domain);
+    static NAMED: LazyLock<HashMap<&str, Vec<&Operator>>> = LazyLock::new(|| {
+        let mut named: HashMap<&str, Vec<&Operator>> = HashMap::new();
+        all().for_each(|operator| named.entry(operator.name).or_default().push(operator));
+        named
+    });
+    let named = NAMED.get(node.operator.as_str()).into_iter().flatten();
+    let named = named.copied().find(|operator| operator.domain == node.domain);
     let Some(operator) = named else { return refuse("this operator is not computed here") };
     let (first, last) = operator.since;
     if !(first..=last).contains(&node.since) {

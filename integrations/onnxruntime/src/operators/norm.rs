@@ -62,26 +62,57 @@ fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
+/// Constants by channel.
+enum Numbers<'m> {
+    /// As stored, in single precision.
+    Stored(&'m [u8]),
+    /// Computed from others.
+    Made(Vec<f64>),
+}
+
+impl Numbers<'_> {
+    fn list(self) -> Vec<f64> {
+        match self {
+            Self::Stored(bytes) => {
+                bytes.as_chunks().0.iter().map(|of| f64::from(f32::from_ne_bytes(*of))).collect()
+            }
+            Self::Made(list) => list,
+        }
+    }
+}
+
 /// Batch normalization by constants: a factor and a summand per channel, which engines fuse with their neighbours.
 fn by_constants(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<Option<View>> {
-    let numbers = |at: usize| constants(node, lowering, at);
-    let (Some(scale), Some(bias), Some(mean), Some(variance)) =
-        (numbers(1), numbers(2), numbers(3), numbers(4))
-    else {
-        return Ok(None);
-    };
     if x.element != Element::Float {
         return Ok(None);
     }
+    // In single precision as stored, read once for all sizes; or dequantized.
+    let is_stored = |at: usize| {
+        lowering.optional(node, at).is_some_and(|of| of.element == Element::Float)
+            && lowering.bytes(node, at).is_some()
+    };
+    let all: Option<Vec<Numbers<'_>>> = match (1..5).all(is_stored) {
+        true => (1..5).map(|at| lowering.bytes(node, at).map(Numbers::Stored)).collect(),
+        false => (1..5).map(|at| constants(node, lowering, at).map(Numbers::Made)).collect(),
+    };
+    let Some([scale, bias, mean, variance]) = all.and_then(|all| <[Numbers<'_>; 4]>::try_from(all).ok())
+    else {
+        return Ok(None);
+    };
     let epsilon = f64::from(node.float("epsilon", 1e-5));
-    let factors: Vec<f64> =
-        scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
-    let summands =
-        factors.iter().zip(bias.iter().zip(&mean)).map(|(factor, (bias, mean))| bias - mean * factor);
-    let both: Vec<u8> =
-        factors.iter().copied().chain(summands).flat_map(|number| (number as f32).to_ne_bytes()).collect();
-    let channels = i64::try_from(factors.len()).unwrap_or(0);
-    let both = lowering.folded(node, x.element, &[2, channels], || Ok(both))?;
+    let channels = x.dims.get(1).copied().unwrap_or(0);
+    let both = lowering.folded(node, x.element, &[2, channels], || {
+        let [scale, bias, mean, variance] = [scale, bias, mean, variance].map(Numbers::list);
+        let factors: Vec<f64> = scale
+            .iter()
+            .zip(&variance)
+            .map(|(scale, variance)| scale / (variance + epsilon).sqrt())
+            .collect();
+        let summands =
+            factors.iter().zip(bias.iter().zip(&mean)).map(|(factor, (bias, mean))| bias - mean * factor);
+        let both = factors.iter().copied().chain(summands);
+        Ok(both.flat_map(|number| (number as f32).to_ne_bytes()).collect())
+    })?;
     let mut y = x.clone();
     for (at, mode) in [(0, PointwiseMode::Mul), (1, PointwiseMode::Add)] {
         let own = both.sliced(0, at, 1, 1).ok_or_else(|| Reason("parameters have gaps".to_owned()))?;
