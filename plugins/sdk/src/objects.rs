@@ -23,6 +23,12 @@ pub fn is_loaded(name: &CStr) -> bool {
     find(|object| object.is_named(name).then_some(())).is_some()
 }
 
+/// How many objects the loader has loaded so far; none if it does not say.
+pub fn loads() -> Option<u64> {
+    let _loader = fork::Loader::enter();
+    objects::loads()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +38,9 @@ mod tests {
         let system = std::ffi::CString::new(&*crate::os::library::vendor_name("libc.so.6")).unwrap();
         assert!(is_loaded(&system));
         assert!(!is_loaded(c"libc.so"));
+        // Nothing is loaded meanwhile, unless by another test.
+        assert!(loads() <= loads());
+        assert_eq!(loads().is_some(), cfg!(target_os = "linux"));
         // No test of this process needs it.
         assert!(!is_loaded(c"libutil.so.1"));
     }

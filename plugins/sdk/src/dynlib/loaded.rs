@@ -6,11 +6,11 @@
 
 use std::ffi::CString;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::candidate::{Candidate, Error};
 use crate::lock::OnceLock;
-use crate::objects::is_loaded;
+use crate::objects::{is_loaded, loads};
 use crate::os::environment::GPU_FILES;
 use crate::os::library;
 use crate::process;
@@ -18,9 +18,16 @@ use crate::process;
 /// Counts the reasons to search again.
 static REASONS: AtomicUsize = AtomicUsize::new(1);
 
-/// Makes everyone search again: other libraries may have been loaded.
+/// The loader's count of loaded libraries when everyone was last made to search again.
+static LOADS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Makes everyone search again, if libraries have been loaded since the last time.
 pub fn look_again() {
-    REASONS.fetch_add(1, Ordering::Relaxed);
+    // A search walks all libraries, and plans of new sizes each ask for one.
+    let is_same = loads().is_some_and(|now| LOADS.swap(now, Ordering::Relaxed) == now);
+    if !is_same {
+        REASONS.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Whether the machine has a GPU, so that the program may load its library at any time. A forked child does

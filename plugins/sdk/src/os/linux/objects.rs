@@ -4,6 +4,7 @@
 //! from its memory.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::offset_of;
 use std::{ptr, slice};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
@@ -54,6 +55,25 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, look: *mut c_void)
         let look = &mut *look.cast::<Look>();
         c_int::from(look(Object { name, base: info.dlpi_addr as usize, headers }))
     }
+}
+
+/// How many objects the loader has loaded so far; none if it does not say.
+pub fn loads() -> Option<u64> {
+    let mut count: Option<u64> = None;
+    // SAFETY: the callback gets the pointer that it expects.
+    unsafe { libc::dl_iterate_phdr(Some(count_loads), (&raw mut count).cast()) };
+    count
+}
+
+/// # Safety
+/// `info` is what the loader passes, of `size` bytes, and `count` the pointer that was passed to `dl_iterate_phdr`.
+unsafe extern "C" fn count_loads(info: *mut dl_phdr_info, size: usize, count: *mut c_void) -> c_int {
+    if size >= offset_of!(dl_phdr_info, dlpi_subs) {
+        // SAFETY: the loader's struct reaches beyond the count, and the pointer is the one above.
+        unsafe { *count.cast::<Option<u64>>() = Some((*info).dlpi_adds) };
+    }
+    // The first object says it.
+    1
 }
 
 impl Object<'_> {

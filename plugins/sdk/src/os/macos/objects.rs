@@ -30,6 +30,11 @@ pub fn find<R>(mut f: impl FnMut(Object<'_>) -> Option<R>) -> Option<R> {
     })
 }
 
+/// How many objects the loader has loaded so far; none: it does not say.
+pub fn loads() -> Option<u64> {
+    None
+}
+
 impl Object<'_> {
     /// Whether an address lies in the object.
     pub fn contains(&self, address: usize) -> bool {
