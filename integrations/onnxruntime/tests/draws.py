@@ -191,6 +191,9 @@ def pool(draw, operator):
     dilates = draw.opset >= (10 if operator == "MaxPool" else 19)
     if dilates and draw.chance(0.3):
         draw.attributes["dilations"] = [int(of) for of in draw.random.integers(1, 3, spatial)]
+    if operator == "MaxPool" and draw.opset >= 8 and draw.chance(0.25):
+        draw.outputs = 2
+        draw.attributes["storage_order"] = int(draw.chance(0.4))
 
 
 def conv(draw, operator):
@@ -207,6 +210,8 @@ def conv(draw, operator):
         draw.input(draw.numbers([filters], kind), 0.7)
     window(draw, spatial, sizes, kernel)
     draw.attributes["group"] = group
+    if operator == "ConvTranspose" and draw.chance(0.2):
+        draw.attributes["output_shape"] = [int(of) for of in draw.random.integers(12, 30, spatial)]
     if draw.chance(0.3):
         draw.attributes["dilations"] = [int(of) for of in draw.random.integers(1, 3, spatial)]
 
@@ -386,10 +391,23 @@ def resize(draw, _):
     draw.input(draw.numbers(dims, "float32"), 0)
     mode = draw.attributes["mode"] = draw.pick(["nearest", "linear", "cubic"])
     modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
-    draw.attributes["coordinate_transformation_mode"] = draw.pick(modes)
+    of = draw.attributes["coordinate_transformation_mode"] = draw.pick([*modes, "tf_crop_and_resize"])
+    if mode != "nearest" and draw.opset >= 18 and of in modes[:1] and draw.chance(0.5):
+        draw.attributes["antialias"] = 1
     if mode == "nearest":
         draw.attributes["nearest_mode"] = draw.pick(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-    draw.inputs.append("")
+    if mode == "cubic":
+        draw.attributes["exclude_outside"] = int(draw.chance(0.4))
+    if of == "tf_crop_and_resize":
+        draw.attributes["extrapolation_value"] = draw.pick([0.0, 2.5])
+        draw.input(
+            np.array(
+                [0, 0, *draw.pick([[0.1, 0.2], [-0.3, 0.0]]), 1, 1, *draw.pick([[0.7, 1.0], [1.2, 0.9]])], np.float32
+            ),
+            1,
+        )
+    else:
+        draw.inputs.append("")
     if draw.chance(0.5):
         draw.input(np.array([1, 1, draw.pick([2, 0.5, 1.5]), draw.pick([2, 3])], np.float32), 1)
     else:
@@ -398,11 +416,25 @@ def resize(draw, _):
 
 
 def quantized(draw, operator):
-    kind, dims = draw.pick(["int8", "uint8"]), draw.dims()
-    scale = np.array(abs(draw.numbers([], "float32")) + np.float32(0.01))
+    kinds, dims = ["int8", "uint8", *(["int16", "uint16"] if draw.opset >= 21 or draw.domain else [])], draw.dims()
+    kind, at = draw.pick(kinds), draw.axis(len(dims))
+    # Of all elements, or of each along an axis.
+    own = [dims[at]] if draw.opset >= 13 and draw.chance(0.4) else []
+    if own:
+        draw.attributes["axis"] = at
     draw.input(draw.numbers(dims, "float32" if operator == "QuantizeLinear" else kind), 0)
-    draw.input(scale, 0.7)
-    draw.input(draw.numbers([], kind), 0.7)
+    draw.input(np.asarray(np.abs(draw.numbers(own, "float32")) + np.float32(0.01), np.float32), 0.7)
+    if kind == "uint8" and draw.chance(0.2):
+        return
+    draw.input(draw.numbers(own, kind), 0.7)
+
+
+def quantized_by_microsoft(draw, operator):
+    draw.domain = "com.microsoft"
+    quantized(draw, operator)
+    zero = draw.feeds.get("x2", draw.weights.get("x2"))
+    quantizes = operator == "QuantizeLinear"
+    draw.kinds = [("uint8" if zero is None else zero.dtype.name) if quantizes else "float32"]
 
 
 OPERATORS = {
@@ -414,4 +446,5 @@ OPERATORS = {
     **dict.fromkeys(["LayerNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization"], norm),
     **dict.fromkeys(["TopK", "CumSum", "ArgMax", "ArgMin"], ordered), "Trilu": trilu, "LSTM": recurrent, "GRU": recurrent, "Resize": resize,
     "QuantizeLinear": quantized, "DequantizeLinear": quantized,
+    **dict.fromkeys(["microsoft QuantizeLinear", "microsoft DequantizeLinear"], quantized_by_microsoft),
 }  # fmt: skip

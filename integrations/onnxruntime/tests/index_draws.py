@@ -23,7 +23,9 @@ def infinite(draw, _):
 
 
 def shrink(draw, _):
-    draw.input(draw.numbers(draw.dims(), draw.pick(FLOATS), 0.3), 0)
+    # ONNX Runtime computes doubles in single precision.
+    kind = draw.pick(FLOATS)
+    draw.input(draw.numbers(draw.dims(), kind, 0.0 if kind == "float64" else 0.3), 0)
     draw.attributes.update(lambd=draw.pick([0.5, 1.0]), bias=draw.pick([0.0, 0.25]))
 
 
@@ -97,6 +99,15 @@ def combined(draw, operator):
         draw.input(draw.numbers([count, *dims[width:]], kind), 0)
     if draw.opset >= 16:
         draw.attributes["reduction"] = draw.pick(["add", "mul", "max", "min"] if draw.opset >= 18 else ["add", "mul"])
+
+
+def kept(draw, operator):
+    """Without a change, or only the dimensions."""
+    draw.input(draw.numbers(draw.dims(0), draw.pick(FLOATS if operator == "Dropout" else FLOATS + INTEGERS)), 0)
+    if operator == "Dropout" and draw.opset < 12:
+        draw.attributes["ratio"] = 0.4
+    elif operator == "Dropout" and draw.chance(0.5):
+        draw.input(np.array(0.4, np.float32), 1)
 
 
 def upsample(draw, _):
@@ -217,7 +228,7 @@ def four_bits(draw, _):
 
 
 OPERATORS = {
-    "Tile": tile, "IsInf": infinite, "Shrink": shrink, **dict.fromkeys("BitShift BitwiseAnd BitwiseOr BitwiseXor BitwiseNot".split(), bits),
+    "Dropout": kept, "Shape": kept, "Size": kept, "Tile": tile, "IsInf": infinite, "Shrink": shrink, **dict.fromkeys("BitShift BitwiseAnd BitwiseOr BitwiseXor BitwiseNot".split(), bits),
     "OneHot": one_hot, "EyeLike": eye, "Hardmax": hardmax, "ReverseSequence": reverse,
     **dict.fromkeys(["LpNormalization", "MeanVarianceNormalization"], by_norm),
     **dict.fromkeys(["combined ScatterElements", "combined ScatterND"], combined), "Upsample": upsample, "DynamicQuantizeLSTM": lstm_of_bytes,

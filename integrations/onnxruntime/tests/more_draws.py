@@ -58,12 +58,29 @@ def rms(draw, _):
 def einsum(draw, _):
     sizes = dict(zip("abcdij", (int(of) for of in draw.random.integers(1, 7, 6))))
     of = draw.pick(
-        ["abi,bij->abj", "ij,jd->id", "abij->abji", "abid,abjd->abij", "ab,ab->a", "aij,aij->a", "i,j->ij", "aii->ai"]
+        [
+            "abi,bij->abj",
+            "ij,jd->id",
+            "abij->abji",
+            "abid,abjd->abij",
+            "ab,ab->a",
+            "aij,aij->a",
+            "i,j->ij",
+            "aii->ai",
+            "ii->",
+            "ai,ij,jb->ab",
+            "aii,ij->aj",
+            "a,b,c->abc",
+            "abc->",
+            "...ij,...jd->...id",
+            "ia,ja",
+        ]  # fmt: skip
     )
     draw.attributes["equation"] = of
     kind = draw.pick(("float32", "float32", "float64"))
     for letters in of.split("->")[0].split(","):
-        draw.input(draw.numbers([sizes[letter] for letter in letters], kind), 0)
+        more = draw.dims(0, 2) if letters.startswith("...") and not draw.inputs else []
+        draw.input(draw.numbers([*more, *[sizes[letter] for letter in letters.strip(".")]], kind), 0)
 
 
 def filled(draw, operator):
@@ -89,6 +106,8 @@ def attention(draw, _):
         draw.input(draw.numbers([rows, keys], kind), 0.5)
     if draw.chance(0.3):
         draw.attributes["scale"] = 0.3
+    if draw.chance(0.2):
+        draw.attributes["softcap"] = 2.0
 
 
 def grid(draw, _):
@@ -211,6 +230,28 @@ def of_bytes(draw, operator):
         draw.attributes["alpha"] = 0.1
 
 
+def grouped(draw):
+    """With a cache, after a prompt or for a token."""
+    batch, groups, size = draw.pick([1, 2]), draw.pick([1, 2]), draw.pick([8, 16])
+    heads, past, room = groups * draw.pick([1, 2]), draw.pick([0, 0, 3, 6]), 12
+    rows = 1 if past else int(draw.random.integers(1, 7))
+    draw.feeds.clear(), draw.weights.clear(), draw.inputs.clear()
+    draw.attributes.update(num_heads=heads, kv_num_heads=groups)
+    for count in (heads, groups, groups):
+        draw.input(draw.numbers([batch, rows, count * size], "float32"), 0)
+    for _ in range(2):
+        draw.input(draw.numbers([batch, groups, past, size], "float32"), 0)
+    draw.input(np.full([batch], past + rows - 1, np.int32), 0)
+    draw.input(np.array(past + rows, np.int32), 0)
+    draw.outputs, draw.kinds = 3, ["float32"] * 3
+    if draw.chance(0.4):
+        draw.attributes["do_rotary"] = 1
+        for _ in range(2):
+            draw.input(draw.numbers([room, size // 2], "float32"), 0.7)
+    if draw.chance(0.3):
+        draw.attributes["local_window_size"] = 3
+
+
 def microsoft(draw, operator):
     """Other operators of ONNX Runtime's domain."""
     draw.domain, draw.kinds = "com.microsoft", ["float32"]
@@ -220,6 +261,11 @@ def microsoft(draw, operator):
         draw.input(draw.numbers(dims[-1:], "float32"), 0.7)
     elif operator == "FastGelu" and draw.chance(0.5):
         draw.input(draw.numbers(dims[-1:], "float32"), 0.7)
+    elif operator == "SimplifiedLayerNormalization":
+        draw.domain, draw.attributes["axis"] = "", -1
+        draw.input(draw.numbers(dims[-1:], "float32"), 0.7)
+    elif operator == "GroupQueryAttention":
+        grouped(draw)
     elif operator.startswith("Skip"):
         draw.input(draw.numbers(dims, "float32"), 0)
         count = 1 if "Simplified" in operator else draw.pick([1, 2, 3])
@@ -235,5 +281,7 @@ OPERATORS = {
     **dict.fromkeys(
         "QLinearAdd QLinearMul QLinearSigmoid QLinearSoftmax QLinearLeakyRelu QLinearConcat QLinearGlobalAveragePool".split(), of_bytes
     ),
-    **dict.fromkeys("BiasGelu FastGelu QuickGelu SkipLayerNormalization SkipSimplifiedLayerNormalization".split(), microsoft),
+    **dict.fromkeys((
+        "BiasGelu FastGelu QuickGelu SkipLayerNormalization SkipSimplifiedLayerNormalization SimplifiedLayerNormalization GroupQueryAttention"
+    ).split(), microsoft), "microsoft Gelu": microsoft,
 }  # fmt: skip

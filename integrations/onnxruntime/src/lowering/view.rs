@@ -103,6 +103,18 @@ impl View {
         Some(part)
     }
 
+    /// The elements whose indices along two dimensions are equal, along the first of these; none if their sizes differ.
+    pub fn diagonal(&self, first: usize, second: usize) -> Option<Self> {
+        let mut part = self.clone();
+        if first >= second || self.dims.get(first) != self.dims.get(second) {
+            return None;
+        }
+        part.dims.remove(second);
+        *part.strides.get_mut(first)? += self.strides.get(second)?;
+        part.strides.remove(second);
+        Some(part)
+    }
+
     /// The number of elements from the beginning of the buffer to the last one used.
     pub fn end(&self) -> i64 {
         if self.elements() == 0 {

@@ -110,6 +110,8 @@ impl Constant {
             Element::Int64 => Some(self.chunks().map(i64::from_ne_bytes).collect()),
             Element::Int32 => Some(self.chunks().map(|b| i64::from(i32::from_ne_bytes(b))).collect()),
             Element::Int8 => Some(self.chunks().map(|b| i64::from(i8::from_ne_bytes(b))).collect()),
+            Element::Int16 => Some(self.chunks().map(|b| i64::from(i16::from_ne_bytes(b))).collect()),
+            Element::Uint16 => Some(self.chunks().map(|b| i64::from(u16::from_ne_bytes(b))).collect()),
             Element::Uint8 | Element::Bool => self.bytes.iter().map(|b| Some(i64::from(*b))).collect(),
             _ => None,
         }

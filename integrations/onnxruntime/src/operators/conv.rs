@@ -4,6 +4,7 @@ use hipdnn::graph::operation::{ConvolutionBackwardData, ConvolutionForward};
 use hipdnn::graph::{ConvMode, PointwiseMode};
 
 use super::Cost::Heavy;
+use super::pool::surrounded;
 use super::{Operator, Window, by_channel, floats, image, onnx, same_type};
 use crate::lowering::{Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
@@ -117,6 +118,8 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let wanted = node.ints("output_shape");
     let auto = node.text("auto_pad", "NOTSET");
     let (mut before, mut after, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    // Negative padding: zeros around what the filter reaches.
+    let mut around = [vec![0; count], vec![0; count]];
     for at in 0..count {
         let get = |of: &[i64]| of.get(at).copied().unwrap_or(1);
         let (have, step, more) = (get(&spatial), get(&stride), get(&extra));
@@ -135,16 +138,22 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         };
         let (front, back) = match size {
             None => (pads.get(at).copied().unwrap_or(0), pads.get(at + count).copied().unwrap_or(0)),
+            // CPUExecutionProvider adds nothing for equal sizes, and zeros for a given one.
+            Some(size) if size > full => (0, if wanted.is_some() { full - size } else { 0 }),
             Some(size) => {
                 let total = full - size;
                 let half = total.div_euclid(2);
                 if auto == "SAME_UPPER" { (half, total - half) } else { (total - half, half) }
             }
         };
+        for (list, pad) in around.iter_mut().zip([front, back]) {
+            list.iter_mut().skip(at).take(1).for_each(|of| *of = (-pad).max(0));
+        }
+        let (front, back) = (front.max(0), back.max(0));
         let size = full - front - back;
         // As backward data of a convolution: what is behind the last window is within a stride of it.
         let positions = (size + front + back - reach).div_euclid(step) + 1;
-        if front < 0 || back < 0 || size < 1 || have < 1 || positions != have {
+        if size < 1 || have < 1 || positions != have {
             return refuse(format!("{have} elements become {size} with padding {front} and {back}"));
         }
         before.push(front);
@@ -165,6 +174,13 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         conv_mode: ConvMode::CrossCorrelation,
     };
     lowering.op(&node.name, operation)?;
+    let y = match around.iter().flatten().any(|of| *of > 0) {
+        true => {
+            let zero = lowering.data(x.element, &[1], &vec![0; x.element.size()])?;
+            surrounded(lowering, &y, [&around[0], &around[1]], &zero)?
+        }
+        false => y,
+    };
     let y = with_bias(node, lowering, y)?;
     lowering.set(node, 0, y)
 }

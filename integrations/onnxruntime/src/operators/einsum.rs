@@ -1,4 +1,4 @@
-//! Einsum: sums of products over letters, of one or two operands.
+//! Einsum: sums of products over letters, of operands two by two.
 
 use hipdnn::graph::ReductionMode;
 
@@ -93,6 +93,23 @@ fn is_twice(letters: &[char]) -> bool {
     letters.iter().enumerate().any(|(at, letter)| letters.iter().skip(at + 1).any(|of| of == letter))
 }
 
+/// An operand with each letter once: of one that is there again, the diagonal.
+fn lettered(mut view: View, mut letters: Vec<char>) -> Lowered<Lettered> {
+    let mut at = 0;
+    while let Some(letter) = letters.get(at).copied() {
+        match letters.iter().take(at).position(|of| *of == letter) {
+            Some(first) => {
+                let diagonal = view.diagonal(first, at);
+                view =
+                    diagonal.ok_or_else(|| Reason(format!("{letter} has two sizes in {:?}", view.dims)))?;
+                letters.remove(at);
+            }
+            None => at += 1,
+        }
+    }
+    Ok(Lettered { view, letters })
+}
+
 fn einsum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let views = (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect::<Lowered<Vec<_>>>()?;
     let all: Vec<&View> = views.iter().collect();
@@ -100,18 +117,21 @@ fn einsum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     same_type(&all)?;
     let ranks: Vec<usize> = views.iter().map(View::rank).collect();
     let (inputs, output) = terms(node.text("equation", ""), &ranks)?;
-    if inputs.iter().any(|letters| is_twice(letters)) || is_twice(&output) {
-        return refuse("a letter is twice in an operand");
+    if is_twice(&output) {
+        return refuse("a letter is twice in the result");
     }
-    let made: Vec<Lettered> =
-        views.into_iter().zip(inputs).map(|(view, letters)| Lettered { view, letters }).collect();
-    let y = match <[Lettered; 2]>::try_from(made) {
-        Ok([a, b]) => of_two(node, lowering, a, b, &output)?,
-        Err(mut made) => match (made.pop(), made.is_empty()) {
-            (Some(one), true) => one.summed(lowering, |letter| output.contains(&letter))?,
-            _ => return refuse("more than two operands"),
-        },
-    };
+    let mut made = views
+        .into_iter()
+        .zip(inputs)
+        .map(|(view, letters)| lettered(view, letters))
+        .collect::<Lowered<std::collections::VecDeque<_>>>()?;
+    let Some(mut y) = made.pop_front() else { return refuse("no operand") };
+    while let Some(next) = made.pop_front() {
+        let later = made.iter().flat_map(|of| &of.letters);
+        let kept: Vec<char> = output.iter().chain(later).copied().collect();
+        y = of_two(node, lowering, y, next, &kept)?;
+    }
+    let y = y.summed(lowering, |letter| output.contains(&letter))?;
     let y = y.ordered(&output)?;
     lowering.set(node, 0, y)
 }

@@ -212,15 +212,16 @@ impl Window {
                     let out = ceil_div(have, step);
                     // ONNX Runtime pads for a pooling as if its window were not dilated.
                     let span = if pooling.is_some() { get(size) } else { reach };
-                    let total = ((out - 1) * step + span - have).max(0);
-                    let less = total / 2;
-                    let (before, after) =
-                        if auto == "SAME_UPPER" { (less, total - less) } else { (total - less, less) };
+                    let total = (out - 1) * step + span - have;
+                    // Where windows have gaps, it leaves elements out at both ends of a pooling.
+                    let total = if pooling.is_some() { total } else { total.max(0) };
+                    let before = if auto == "SAME_UPPER" { total / 2 } else { (total + 1) / 2 };
+                    let after = total - before;
                     (before, after, positions([have, before, after], reach, step, ceil))
                 }
                 other => return refuse(format!("auto_pad is {other:?}")),
             };
-            if before < 0 || after < 0 {
+            if (before < 0 || after < 0) && (pooling.is_none() || !auto.starts_with("SAME")) {
                 return refuse("padding is negative");
             }
             if out < 1 || have < 1 {

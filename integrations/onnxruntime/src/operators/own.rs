@@ -10,7 +10,7 @@ use crate::steps::{Extreme, Function, Pairwise, Running, Scatter, Top, Trilu, Up
 
 pub const OPERATORS: &[Operator] = &[
     onnx("ConstantOfShape", (9, 25), Layout, constant_of_shape),
-    onnx("Range", (11, 11), Layout, range),
+    onnx("Range", (11, 27), Layout, range),
     onnx("ArgMax", (1, 13), Light, |n, l| extreme(n, l, true)),
     onnx("ArgMin", (1, 13), Light, |n, l| extreme(n, l, false)),
     onnx("TopK", (10, 24), Light, top),

@@ -49,10 +49,10 @@ pub const OPERATORS: &[Operator] = &[
     onnx("Div", (7, 14), Light, |n, l| binary(n, l, Mode::Div)),
     onnx("Pow", (7, 15), Light, pow),
     onnx("PRelu", (7, 16), Light, prelu),
-    onnx("Max", (8, 13), Light, |n, l| variadic(n, l, Mode::Max)),
-    onnx("Min", (8, 13), Light, |n, l| variadic(n, l, Mode::Min)),
-    onnx("Sum", (8, 13), Light, |n, l| variadic(n, l, Mode::Add)),
-    onnx("Mean", (8, 13), Light, mean),
+    onnx("Max", (6, 13), Light, |n, l| variadic(n, l, Mode::Max)),
+    onnx("Min", (6, 13), Light, |n, l| variadic(n, l, Mode::Min)),
+    onnx("Sum", (6, 13), Light, |n, l| variadic(n, l, Mode::Add)),
+    onnx("Mean", (6, 13), Light, mean),
     onnx("Equal", (7, 19), Light, |n, l| compare(n, l, Mode::CmpEq)),
     onnx("Greater", (7, 13), Light, |n, l| compare(n, l, Mode::CmpGt)),
     onnx("Less", (7, 13), Light, |n, l| compare(n, l, Mode::CmpLt)),
@@ -82,13 +82,6 @@ fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
         whole::map(lowering, mode, &[&x], x.element)?
     };
     lowering.set(node, 0, y)
-}
-
-fn operands(node: &Node, lowering: &Lowering<'_>) -> Lowered<(View, View)> {
-    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
-    floats(&[&x, &y])?;
-    same_type(&[&x, &y])?;
-    Ok((x, y))
 }
 
 fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
@@ -394,9 +387,17 @@ fn any_power(node: &Node, lowering: &mut Lowering<'_>, x: &View, by: &View) -> L
 }
 
 fn prelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let (x, slope) = operands(node, lowering)?;
+    let (x, slope) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    same_type(&[&x, &slope])?;
     if broadcast(&[&x, &slope])? != x.dims {
         return refuse("the slope has more dimensions than the input");
+    }
+    if !x.element.is_float() {
+        let below = whole::compute(lowering, Integer::Mul, &[&x, &slope], x.element)?;
+        let zero = lowering.data(x.element, &[1], &vec![0; x.element.size()])?;
+        let is_below = whole::compute(lowering, Integer::Less, &[&x, &zero], Element::Bool)?;
+        let y = whole::compute(lowering, Integer::Where, &[&is_below, &below, &x], x.element)?;
+        return lowering.set(node, 0, y);
     }
     let below = lowering.binary(Mode::Mul, &x, &slope)?;
     let to = lowering.fresh(Element::Bool, &x.dims);

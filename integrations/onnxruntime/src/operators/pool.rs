@@ -7,6 +7,7 @@ use super::Cost::Light;
 use super::{Operator, Window, floats, image, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
 use crate::model::{Element, Node};
+use crate::steps::Largest;
 
 /// The largest window that is computed position by position.
 const MOST_TAPS: i64 = 256;
@@ -19,10 +20,10 @@ pub const OPERATORS: &[Operator] = &[
 ];
 
 fn max_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    if Lowering::has_output(node, 1) {
-        return refuse("indices are wanted, which hipDNN counts otherwise");
-    }
     let x = lowering.input(node, 0)?;
+    if Lowering::has_output(node, 1) {
+        return with_indices(node, lowering, &x);
+    }
     if matches!(x.element, Element::Int8 | Element::Uint8) {
         // Single precision holds every byte.
         let wide = lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?;
@@ -31,6 +32,39 @@ fn max_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return lowering.set(node, 0, y);
     }
     pool(node, lowering, ResampleMode::Maxpool)
+}
+
+/// Also the indices, which hipDNN counts otherwise.
+fn with_indices(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<()> {
+    let (batch, channels, from) = image(x)?;
+    let Some(size) = node.ints("kernel_shape").filter(|_| from.len() <= 3) else {
+        return refuse("kernel_shape is absent, or there are more than 3 spatial dimensions");
+    };
+    let window = Window::read(node, &from, size, Some(node.int("ceil_mode", 0) != 0))?;
+    let dims: Vec<i64> = [batch, channels].into_iter().chain(window.out.iter().copied()).collect();
+    let own = Largest {
+        from,
+        to: window.out,
+        size: window.size,
+        stride: window.stride,
+        dilation: window.dilation,
+        before: window.before,
+        by_columns: node.int("storage_order", 0) != 0,
+    };
+    let is_narrow = !matches!(x.element, Element::Float | Element::Double);
+    if is_narrow && !x.element.is_float() && !matches!(x.element, Element::Int8 | Element::Uint8) {
+        return refuse(format!("elements are {}", x.element.name()));
+    }
+    let wide = match is_narrow {
+        true => lowering.map(PointwiseMode::Identity, &[x], Element::Float)?,
+        false => x.clone(),
+    };
+    let packed = lowering.packed(&wide)?;
+    let made = lowering.on_host(own, &[&packed], &[(wide.element, dims.clone()), (Element::Int64, dims)]);
+    let [y, indices] = <[View; 2]>::try_from(made).map_err(|_| Reason("no result".to_owned()))?;
+    let y = if is_narrow { lowering.map(PointwiseMode::Identity, &[&y], x.element)? } else { y };
+    lowering.set(node, 0, y)?;
+    lowering.set(node, 1, indices)
 }
 
 fn average_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -60,6 +94,14 @@ fn pooled(node: &Node, lowering: &mut Lowering<'_>, x: &View, mode: ResampleMode
     }
     let ceil = node.int("ceil_mode", 0) != 0;
     let mut window = Window::read(node, &spatial, size, Some(ceil))?;
+    let (mut x, mut spatial) = (x.clone(), spatial);
+    for (at, have) in spatial.iter_mut().enumerate() {
+        let less = window.before.get(at).map_or(0, |before| (-before).max(0));
+        x = x.sliced(at + 2, less, 1, *have - less).ok_or_else(|| Reason("no such axis".to_owned()))?;
+        *have -= less;
+    }
+    window.before.iter_mut().chain(&mut window.after).for_each(|of| *of = (*of).max(0));
+    let x = &x;
     if window.dilation.iter().any(|step| *step != 1) {
         return tap_by_tap(lowering, x, window, mode);
     }
@@ -177,16 +219,26 @@ fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &
     let (before, after) = (std::mem::take(&mut window.before), std::mem::take(&mut window.after));
     window.before = vec![0; before.len()];
     window.after = vec![0; after.len()];
-    if before.iter().chain(&after).all(|count| *count == 0) {
+    surrounded(lowering, x, [&before, &after], outside)
+}
+
+/// An image with this many elements of a number before and after each spatial axis.
+pub fn surrounded(
+    lowering: &mut Lowering<'_>,
+    x: &View,
+    [before, after]: [&[i64]; 2],
+    outside: &View,
+) -> Lowered<View> {
+    if before.iter().chain(after).all(|count| *count == 0) {
         return Ok(x.clone());
     }
     let mut dims = x.dims.clone();
-    for ((dim, before), after) in dims.iter_mut().skip(2).zip(&before).zip(&after) {
+    for ((dim, before), after) in dims.iter_mut().skip(2).zip(before).zip(after) {
         *dim += before + after;
     }
     let whole = lowering.fresh(x.element, &dims);
     let mut inner = whole.clone();
-    for (at, (before, after)) in before.iter().zip(&after).enumerate() {
+    for (at, (before, after)) in before.iter().zip(after).enumerate() {
         let axis = at + 2;
         let have = x.dims.get(axis).copied().unwrap_or(0);
         // The remainder of earlier axes: the edges of this one, and the part between them.

@@ -8,6 +8,7 @@ use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
 use super::Cost::Light;
 use super::layout::joined;
 use super::reduce::softmax_of;
+use super::whole::cast;
 use super::{Operator, axis, floats, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Constant, Element, Node};
@@ -61,7 +62,10 @@ impl Parameter {
         if let Some(number) = lowering.constant(node, at).and_then(Constant::scalar) {
             return Ok(Self::Number(number));
         }
-        let view = lowering.input(node, at)?;
+        let mut view = lowering.input(node, at)?;
+        if is_of_16_bits(view.element) {
+            view = cast(lowering, &view, Element::Float)?;
+        }
         beside(&view).map(Self::Tensor)
     }
 
@@ -123,10 +127,15 @@ fn spread(view: &View, rank: usize, along: i64) -> Lowered<View> {
     view.reshaped(&dims).ok_or_else(|| Reason(format!("a scale or zero has dims {:?}", view.dims)))
 }
 
+/// Whether it is a type that hipDNN's graphs lack.
+fn is_of_16_bits(element: Element) -> bool {
+    matches!(element, Element::Int16 | Element::Uint16)
+}
+
 /// The supported element types.
 fn bytes(element: Element) -> Lowered<()> {
     match element {
-        Element::Int8 | Element::Uint8 | Element::Int32 => Ok(()),
+        Element::Int8 | Element::Uint8 | Element::Int32 | Element::Int16 | Element::Uint16 => Ok(()),
         _ => refuse(format!("quantized elements are {}", element.name())),
     }
 }
@@ -173,10 +182,24 @@ fn quantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let dims = lowering.input(node, 0)?.dims;
     let (x, quantization) = own(node, lowering)?;
     let element = declared(node, lowering)?;
-    if !x.element.is_float() || !matches!(element, Element::Int8 | Element::Uint8) {
+    let (least, most) = match element {
+        Element::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
+        Element::Uint16 => (0.0, f64::from(u16::MAX)),
+        _ => (0.0, 0.0),
+    };
+    let is_wide = is_of_16_bits(element);
+    if !x.element.is_float() || !(is_wide || matches!(element, Element::Int8 | Element::Uint8)) {
         return refuse(format!("{} is quantized to {}", x.element.name(), element.name()));
     }
-    let y = quantization.quantize(lowering, &x, element)?;
+    let y = if is_wide {
+        // hipDNN lacks these types: numbers in their range, and a cast.
+        let y = quantization.quantize(lowering, &x, Element::Float)?;
+        let y = lowering.with_number(Mode::Max, &y, least)?;
+        let y = lowering.with_number(Mode::Min, &y, most)?;
+        cast(lowering, &y, element)?
+    } else {
+        quantization.quantize(lowering, &x, element)?
+    };
     let y = lowering.reshape(&y, &dims)?;
     lowering.set(node, 0, y)
 }
@@ -196,6 +219,7 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         let y = lowering.folded(node, element, &dims, || fold(along, &dims, &constant))?;
         return lowering.set(node, 0, y);
     }
+    let x = if is_of_16_bits(x.element) { cast(lowering, &x, Element::Float)? } else { x };
     let y = quantization.dequantize(lowering, &x, element)?;
     let y = lowering.reshape(&y, &dims)?;
     lowering.set(node, 0, y)
@@ -224,6 +248,8 @@ fn fold(along: i64, dims: &[i64], weights: &Weights<'_>) -> Lowered<Vec<u8>> {
         let number = match weights.element {
             Element::Uint8 => f64::from(*weights.bytes.get(at)?),
             Element::Int8 => f64::from(weights.bytes.get(at)?.cast_signed()),
+            Element::Int16 => f64::from(i16::from_ne_bytes(*weights.bytes.as_chunks::<2>().0.get(at)?)),
+            Element::Uint16 => f64::from(u16::from_ne_bytes(*weights.bytes.as_chunks::<2>().0.get(at)?)),
             _ => f64::from(i32::from_ne_bytes(*weights.bytes.as_chunks::<4>().0.get(at)?)),
         };
         Some((((number - zero) as f32) * scale as f32).to_ne_bytes())

@@ -73,7 +73,8 @@ fn plain(node: &Node, lowering: &mut Lowering<'_>, mode: ReductionMode) -> Lower
             ReductionMode::Min => Reduce::Min,
             ReductionMode::Mul => Reduce::Product,
             ReductionMode::Norm1 => Reduce::Norm1,
-            _ => return refuse("the root of integers"),
+            ReductionMode::Norm2 => Reduce::Norm2,
+            other => return refuse(format!("{} of integers", other.name())),
         };
         return integers(node, lowering, own, &x, &list);
     }
@@ -115,7 +116,9 @@ fn sum_square(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
-    floats(&[&x])?;
+    if !x.element.is_float() {
+        return integers(node, lowering, Reduce::LogSum, &x, &list);
+    }
     let sum = lowering.reduce(ReductionMode::Add, &x, &list)?;
     let y = lowering.unary(PointwiseMode::Log, &sum)?;
     finish(node, lowering, y, &list)
@@ -124,7 +127,9 @@ fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn log_sum_exp(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
-    floats(&[&x])?;
+    if !x.element.is_float() {
+        return integers(node, lowering, Reduce::LogSumExp, &x, &list);
+    }
     // Subtracting the largest first, since a sum of exponentials overflows early.
     let most = lowering.reduce(ReductionMode::Max, &x, &list)?;
     let less = lowering.binary(PointwiseMode::Sub, &x, &most)?;

@@ -12,6 +12,9 @@ use crate::steps::{Resize, Taps};
 pub const OPERATORS: &[Operator] =
     &[onnx("Resize", (10, 19), Layout, resize), onnx("Upsample", (7, 9), Layout, resize)];
 
+/// How far from the middle of two elements a place still counts as there.
+const MIDDLE: f32 = 1e-6;
+
 /// How a place in the result is one in the input, and rounded: fixed before version 11.
 fn places(node: &Node) -> (&str, &str) {
     if node.since < 11 {
@@ -24,8 +27,12 @@ fn places(node: &Node) -> (&str, &str) {
 fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     known(node)?;
-    let (out, scales) = sizes(node, lowering, &x)?;
     let (transformation, nearest) = places(node);
+    let parts = parts(node, lowering, &x)?;
+    let (out, scales) = sizes(node, lowering, &x)?;
+    if out == x.dims && parts.is_none() {
+        return lowering.set(node, 0, x);
+    }
     // With these two, output i is input ⌊i / factor⌋ for whole factors: pixel centres round to the pixel that contains them.
     let repeats = match transformation {
         "asymmetric" => nearest == "floor",
@@ -42,17 +49,19 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return repeat(node, lowering, &x, &factors);
     }
     let is_nearest = node.text("mode", "nearest") == "nearest";
-    if !is_nearest && !x.element.is_float() {
+    if (!is_nearest || parts.is_some()) && !x.element.is_float() {
         return refuse(format!("elements are {}", x.element.name()));
     }
     let mut axes = Vec::new();
     for (at, (to, scale)) in out.iter().zip(&scales).enumerate() {
         let from = x.dims.get(at).copied().unwrap_or(1);
-        if *scale != 1.0 || from != *to {
-            axes.push((at, taps(node, Axis { from, to: *to, scale: *scale })?));
+        let part = parts.as_ref().and_then(|parts| parts.get(at).copied());
+        if *scale != 1.0 || from != *to || part.is_some_and(|part| part != [0.0, 1.0]) {
+            axes.push((at, taps(node, Axis { from, to: *to, scale: *scale, part })?));
         }
     }
-    let is_narrow = !is_nearest && !matches!(x.element, Element::Float | Element::Double);
+    let is_narrow =
+        (!is_nearest || parts.is_some()) && !matches!(x.element, Element::Float | Element::Double);
     let mut y = match is_narrow {
         true => lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?,
         false => x.clone(),
@@ -60,8 +69,44 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     for pair in axes.chunks(2) {
         y = resized(lowering, &y, pair)?;
     }
+    let beyond = node.float("extrapolation_value", 0.0);
+    if parts.is_some() && beyond != 0.0 {
+        y = with_beyond(lowering, &y, &axes, beyond)?;
+    }
     let y = if is_narrow { lowering.map(PointwiseMode::Identity, &[&y], x.element)? } else { y };
     lowering.set(node, 0, y)
+}
+
+/// The part of each axis that is resized, from 0 for the first element to 1 for the last one; none if it is the whole.
+fn parts(node: &Node, lowering: &Lowering<'_>, x: &View) -> Lowered<Option<Vec<[f32; 2]>>> {
+    if places(node).0 != "tf_crop_and_resize" {
+        return Ok(None);
+    }
+    let all: Vec<i64> = (0..i64::try_from(x.rank()).unwrap_or(0)).collect();
+    let chosen = axes_in_order(node.ints("axes").unwrap_or(&all), x.rank())?;
+    let given = lowering.numbers(node, 1).filter(|given| given.len() == 2 * chosen.len());
+    let Some(given) = given else { return refuse("the part that is resized is not constant") };
+    let (begins, ends) = given.split_at(chosen.len());
+    let mut parts = vec![[0.0, 1.0]; x.rank()];
+    for ((at, begin), end) in chosen.iter().zip(begins).zip(ends) {
+        parts.iter_mut().skip(*at).take(1).for_each(|of| *of = [*begin as f32, *end as f32]);
+    }
+    Ok(Some(parts))
+}
+
+/// A tensor with a number where the places of some axis, whose weights are all zero there, are outside of the input.
+fn with_beyond(lowering: &mut Lowering<'_>, y: &View, axes: &[(usize, Taps)], beyond: f32) -> Lowered<View> {
+    let (mut dims, mut inside) = (vec![1; y.rank()], vec![true]);
+    for (at, taps) in axes {
+        let size = i64::try_from(taps.size()).unwrap_or(0);
+        dims.iter_mut().skip(*at).take(1).for_each(|dim| *dim = size);
+        let own: Vec<bool> =
+            taps.weights.chunks(taps.count.max(1)).map(|of| of.iter().any(|of| *of != 0.0)).collect();
+        inside = inside.iter().flat_map(|so_far| own.iter().map(move |own| *so_far && *own)).collect();
+    }
+    let bytes = inside.iter().flat_map(|inside| if *inside { 0.0_f32 } else { beyond }.to_ne_bytes());
+    let more = lowering.data(Element::Float, &dims, &bytes.collect::<Vec<u8>>())?;
+    lowering.binary(PointwiseMode::Add, y, &more)
 }
 
 /// A tensor resized along one or two axes, in rising order; its channels stay last.
@@ -106,10 +151,11 @@ fn resized(lowering: &mut Lowering<'_>, x: &View, axes: &[(usize, Taps)]) -> Low
 
 /// Rejects attributes that no size supports.
 fn known(node: &Node) -> Lowered<()> {
-    if node.int("antialias", 0) != 0 {
-        return refuse("images are made smaller with a filter");
+    if node.int("antialias", 0) != 0 && node.text("mode", "nearest") == "nearest" {
+        return refuse("the nearest elements are filtered");
     }
-    let one = Axis { from: 2, to: 2, scale: 1.0 };
+    let part = (places(node).0 == "tf_crop_and_resize").then_some([0.0, 1.0]);
+    let one = Axis { from: 2, to: 2, scale: 1.0, part };
     taps(node, one).map(|_| ())
 }
 
@@ -170,12 +216,18 @@ struct Axis {
     from: i64,
     to: i64,
     scale: f32,
+    /// The part that is resized, if it is not the whole.
+    part: Option<[f32; 2]>,
 }
 
 impl Axis {
     /// The position of element `at` of the result in the input.
     fn origin(self, at: i64, transformation: &str) -> Lowered<f32> {
         let (place, from, to) = (at as f32, self.from as f32, self.to as f32);
+        // CPUExecutionProvider crops no axis that keeps its size.
+        if self.scale == 1.0 {
+            return Ok(place);
+        }
         let centre = || (place + 0.5) / self.scale - 0.5;
         Ok(match transformation {
             "half_pixel" => centre(),
@@ -195,6 +247,14 @@ impl Axis {
                 }
             }
             "asymmetric" => place / self.scale,
+            "tf_crop_and_resize" => {
+                let [begin, end] = self.part.unwrap_or([0.0, 1.0]);
+                if self.to > 1 {
+                    begin * (from - 1.0) + place * (end - begin) * (from - 1.0) / (to - 1.0)
+                } else {
+                    0.5 * (begin + end) * (from - 1.0)
+                }
+            }
             other => return refuse(format!("coordinate_transformation_mode is {other:?}")),
         })
     }
@@ -204,6 +264,9 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
     let (transformation, nearest) = places(node);
     let excludes = node.int("exclude_outside", 0) != 0;
     let a = node.float("cubic_coeff_a", -0.75);
+    if node.int("antialias", 0) != 0 {
+        return filtered(node, axis, a);
+    }
     let one = |at: i64| -> Lowered<Vec<(i64, f32)>> {
         let origin = axis.origin(at, transformation)?;
         let floor = origin.floor();
@@ -212,6 +275,9 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
         let mut taps = match node.text("mode", "nearest") {
             "nearest" => {
                 let place = match nearest {
+                    // A place in the middle may be computed a little beside it.
+                    "round_prefer_floor" if (ratio - 0.5).abs() <= MIDDLE => floor,
+                    "round_prefer_ceil" if (ratio - 0.5).abs() <= MIDDLE => floor + 1.0,
                     "round_prefer_floor" => (origin - 0.5).ceil(),
                     "round_prefer_ceil" => (origin + 0.5).floor(),
                     "floor" => floor,
@@ -235,6 +301,9 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
             let sum: f32 = taps.iter().map(|(_, weight)| weight).sum();
             taps.iter_mut().for_each(|(_, weight)| *weight /= sum);
         }
+        if axis.part.is_some() && !(0.0..=(axis.from - 1) as f32).contains(&origin) {
+            taps.iter_mut().for_each(|(_, weight)| *weight = 0.0);
+        }
         taps.iter_mut().for_each(|(place, _)| *place = (*place).clamp(0, axis.from - 1));
         Ok(taps)
     };
@@ -242,8 +311,46 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
     let count = all.first().map_or(1, Vec::len);
     let places = all.iter().flatten().map(|(place, _)| usize::try_from(*place).unwrap_or(0)).collect();
     // A single element is copied.
-    let weights = all.iter().flatten().map(|(_, weight)| *weight).filter(|_| count > 1).collect();
+    let is_weighted = count > 1 || axis.part.is_some();
+    let weights = all.iter().flatten().map(|(_, weight)| *weight).filter(|_| is_weighted).collect();
     Ok(Taps { count, places, weights })
+}
+
+/// Taps of a filter that is as wide as the elements of a smaller result.
+fn filtered(node: &Node, axis: Axis, a: f32) -> Lowered<Taps> {
+    let is_cubic = match node.text("mode", "nearest") {
+        "linear" => false,
+        "cubic" => true,
+        other => return refuse(format!("mode is {other:?}")),
+    };
+    let excludes = node.int("exclude_outside", 0) != 0;
+    let narrow = axis.scale.min(1.0);
+    let reach = if is_cubic { 2.0 } else { 1.0 } / narrow;
+    let weight = |at: f32| {
+        let t = at.abs();
+        match is_cubic {
+            false => (1.0 - t).max(0.0),
+            true if t < 1.0 => ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0,
+            true if t < 2.0 => (((t - 5.0) * t + 8.0) * t - 4.0) * a,
+            true => 0.0,
+        }
+    };
+    let one = |at: i64| -> Lowered<Vec<(i64, f32)>> {
+        let centre = 0.5 + axis.origin(at, places(node).0)?;
+        let [first, end] = [centre - reach, centre + reach].map(|edge| (edge + 0.5).floor() as i64);
+        let mut taps: Vec<(i64, f32)> =
+            (first..end).map(|place| (place, weight((place as f32 - centre + 0.5) * narrow))).collect();
+        taps.retain(|(place, _)| !excludes || (0..axis.from).contains(place));
+        taps.iter_mut().for_each(|(place, _)| *place = (*place).clamp(0, axis.from - 1));
+        let sum: f32 = taps.iter().map(|(_, weight)| weight).sum();
+        taps.iter_mut().for_each(|(_, weight)| *weight /= sum);
+        Ok(taps)
+    };
+    let mut all = (0..axis.to).map(one).collect::<Lowered<Vec<_>>>()?;
+    let count = all.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    all.iter_mut().for_each(|taps| taps.resize(count, (0, 0.0)));
+    let places = all.iter().flatten().map(|(place, _)| usize::try_from(*place).unwrap_or(0)).collect();
+    Ok(Taps { count, places, weights: all.iter().flatten().map(|(_, weight)| *weight).collect() })
 }
 
 /// Axes that may count from the end, in the order given.

@@ -14,7 +14,7 @@ pub const OPERATORS: &[Operator] = &[
     onnx("BitwiseOr", (18, 18), Light, |n, l| bitwise(n, l, Integer::Or)),
     onnx("BitwiseXor", (18, 18), Light, |n, l| bitwise(n, l, Integer::Xor)),
     onnx("BitwiseNot", (18, 18), Light, bitwise_not),
-    onnx("BitShift", (11, 11), Light, shift),
+    onnx("BitShift", (11, 28), Light, shift),
     onnx("Gather", (1, 13), super::Cost::Layout, gather),
 ];
 

@@ -12,6 +12,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod select;
+mod windows;
 
 pub use boxes::{END, Suppression};
 pub use cells::Cell;
@@ -24,6 +25,7 @@ pub use reduce::Reduce;
 pub use resize::{Resize, Taps};
 pub use scatter::{Scatter, Trilu, Update};
 pub use select::{Extreme, Running, Top};
+pub use windows::Largest;
 
 use crate::threads::Parallel;
 

@@ -16,6 +16,9 @@ pub enum Reduce {
     Product,
     Norm1,
     SumOfSquares,
+    Norm2,
+    LogSum,
+    LogSumExp,
 }
 
 /// Integers that are reduced.
@@ -30,7 +33,8 @@ impl Whole for i32 {
     }
 
     fn of(number: i64) -> Self {
-        number as Self
+        // The logarithm of no number.
+        if number == i64::MIN { Self::MIN } else { number as Self }
     }
 }
 
@@ -42,6 +46,11 @@ impl Whole for i64 {
     fn of(number: i64) -> Self {
         number
     }
+}
+
+/// The integer below a number, toward zero; the least one if the number is none.
+fn cut(number: f64) -> i64 {
+    if number.is_nan() { i64::MIN } else { number as i64 }
 }
 
 impl Reduce {
@@ -58,6 +67,13 @@ impl Reduce {
             Self::Product => row.fold(1, i64::wrapping_mul),
             Self::Norm1 => sum(&mut row.map(i64::wrapping_abs)),
             Self::SumOfSquares => sum(&mut row.map(|number| number.wrapping_mul(number))),
+            Self::Norm2 => cut(row.map(|number| (number as f64).powi(2)).sum::<f64>().sqrt()),
+            Self::LogSum => cut((sum(&mut row.clone()) as f64).ln()),
+            // The powers of differences below zero are no whole numbers: the largest ones are counted.
+            Self::LogSumExp => {
+                let most = row.clone().max().unwrap_or(0);
+                cut((row.filter(|number| *number == most).count() as f64).ln() + most as f64)
+            }
         }
     }
 }
@@ -110,6 +126,7 @@ mod tests {
     fn rows_of_integers_are_reduced() {
         let of = |reduce: Reduce| reduce.row([-7, 3, 2].into_iter());
         assert_eq!([of(Reduce::Sum), of(Reduce::Mean), of(Reduce::Max), of(Reduce::Min)], [-2, 0, 3, -7]);
+        assert_eq!([of(Reduce::Norm2), of(Reduce::LogSum), of(Reduce::LogSumExp)], [7, i64::MIN, 3]);
         assert_eq!([of(Reduce::Product), of(Reduce::Norm1), of(Reduce::SumOfSquares)], [-42, 12, 62]);
     }
 }
