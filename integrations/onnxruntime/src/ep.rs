@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::hash::Map;
 use crate::library::{Engines, Library};
 use crate::lowering::{Lowering, Work};
-use crate::model::{self, Model};
+use crate::model::{self, Element, Model};
 use crate::operators;
 use crate::options::{Options, Pool};
 use crate::ort::*;
@@ -168,6 +168,16 @@ impl Ep {
             .map(|node| {
                 if operators::is_open(node) && self.engines.gpu().is_some() {
                     return Err("the number of its results is not known on GPUs".to_owned());
+                }
+                let is_small = |id: &usize| {
+                    model.values.get(*id).and_then(|value| value.element).is_some_and(Element::is_small)
+                };
+                // A node EPContext has no inputs of these.
+                if (self.engines.gpu().is_some() || self.options.context.is_on)
+                    && node.inputs.iter().chain(&node.outputs).flatten().any(is_small)
+                {
+                    return Err("elements have 4 bits, or are floats of 8, on a GPU or in a compiled model"
+                        .to_owned());
                 }
                 if !node.taken_by.is_empty() && node.taken_by.as_bytes() != NAME.to_bytes() {
                     return Err(format!("{} has taken it", node.taken_by));

@@ -45,6 +45,9 @@ pub struct Alone<'m> {
 /// Integers that follow from shapes, for each choice.
 pub type Integers = Vec<Map<ValueId, Vec<i64>>>;
 
+/// The operators that read two numbers of a byte.
+const OF_4_BITS: [&str; 2] = ["DequantizeLinear", "Cast"];
+
 /// Operators that ONNX Runtime computes whose result has the broadcast dimensions of their inputs.
 const OF_INPUTS: [&str; 12] = [
     "Cos",
@@ -186,6 +189,13 @@ impl Samples {
         let operator = operators::find(node).map_err(|reason| reason.0)?;
         if !node.implicit.is_empty() {
             return Err("it has graphs inside".to_owned());
+        }
+        let element = |id: &ValueId| model.values.get(*id).and_then(|value| value.element);
+        let mut elements = node.inputs.iter().chain(&node.outputs).flatten().filter_map(element);
+        if !OF_4_BITS.contains(&node.operator.as_str())
+            && let Some(small) = elements.find(|element| element.is_of_4_bits())
+        {
+            return Err(format!("elements are {}", small.name()));
         }
         let mut lowering = Lowering::new(model);
         lowering.guesses = true;

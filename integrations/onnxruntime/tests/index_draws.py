@@ -1,5 +1,6 @@
 """How random nodes of further operators are drawn: repetitions, places, bits, sequences, ONNX Runtime's products and embeddings."""
 
+import ml_dtypes
 import numpy as np
 from draws import FLOATS, INTEGERS, broadcast
 from onnx import helper
@@ -108,6 +109,44 @@ def kept(draw, operator):
         draw.attributes["ratio"] = 0.4
     elif operator == "Dropout" and draw.chance(0.5):
         draw.input(np.array(0.4, np.float32), 1)
+
+
+def small(draw, operator):
+    """Floats of 8 bits and integers of 4; the names of the operators have that word in front."""
+    kind = draw.pick(
+        ["float8_e4m3fn", "float8_e5m2", *(["int4", "uint4"] * 2 if operator == "DequantizeLinear" else [])]
+    )
+    # Not cut, ONNX Runtime makes 448 of 480 to 496.
+    cuts = int("e4m3" in kind or draw.chance(0.5))
+    dims, of = draw.dims(2, 3), np.dtype(getattr(ml_dtypes, kind))
+    numbers = draw.numbers(dims, "float32", 0.0 if "int" in kind or operator == "QuantizeLinear" else 0.3)
+    if operator == "Cast":
+        draw.input(numbers, 0)
+        draw.attributes.update(to=helper.np_dtype_to_tensor_dtype(of), saturate=cuts)
+        return
+    if "int" in kind:
+        limits = (-8, 8) if kind == "int4" else (0, 16)
+        numbers = draw.random.integers(*limits, dims)
+        at, block = draw.axis(len(dims)), draw.pick([0, 0, 2])
+        own = draw.pick([[], [dims[at]]])
+        if block:
+            dims[at] = 2 * ((dims[at] + 1) // 2)
+            numbers, own = draw.random.integers(*limits, dims), list(dims)
+            own[at] //= 2
+            draw.attributes["block_size"] = block
+        draw.attributes["axis"] = at
+        # Python's interface takes no such inputs.
+        draw.input(numbers.astype(of), 1)
+        draw.input(np.asarray(np.abs(draw.numbers(own, "float32")) + np.float32(0.01), np.float32), 0.3)
+        if draw.chance(0.6):
+            draw.input(draw.random.integers(*limits, own).astype(of), 1)
+        return
+    is_number = operator == "QuantizeLinear"
+    draw.input(numbers if is_number else np.nan_to_num(numbers).astype(of), 0 if is_number else 1)
+    draw.input(np.array(draw.pick([0.01, 0.5, 2.0]), np.float32), 0.7 if is_number else 0)
+    draw.input(np.zeros([], of), 1)
+    if operator == "QuantizeLinear":
+        draw.attributes["saturate"] = cuts
 
 
 def upsample(draw, _):
@@ -228,6 +267,7 @@ def four_bits(draw, _):
 
 
 OPERATORS = {
+    **dict.fromkeys(["small Cast", "small QuantizeLinear", "small DequantizeLinear"], small),
     "Dropout": kept, "Shape": kept, "Size": kept, "Tile": tile, "IsInf": infinite, "Shrink": shrink, **dict.fromkeys("BitShift BitwiseAnd BitwiseOr BitwiseXor BitwiseNot".split(), bits),
     "OneHot": one_hot, "EyeLike": eye, "Hardmax": hardmax, "ReverseSequence": reverse,
     **dict.fromkeys(["LpNormalization", "MeanVarianceNormalization"], by_norm),

@@ -3,10 +3,11 @@
 import gc
 import sys
 
+import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 import provider
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from session_tests import RANDOM, agree, model, resident
 
 FLOAT = TensorProto.FLOAT
@@ -270,6 +271,33 @@ def test_threads_make_plans_for_their_lengths():
 
     provider.in_threads(work, 6)
     assert not wrong, wrong
+
+
+def test_weights_of_4_bits_are_dequantized():
+    """In blocks, whose scales and zero points are constants; ONNX Runtime multiplies bytes instead."""
+    random, (depth, columns, block) = np.random.default_rng(4), (64, 24, 16)
+    for kind, limits in ((ml_dtypes.int4, (-8, 8)), (ml_dtypes.uint4, (0, 16))):
+        weights, zeros = (random.integers(*limits, (rows, columns)) for rows in (depth, depth // block))
+        scales = (random.random((depth // block, columns)) * 0.1).astype(np.float32)
+        nodes = [
+            helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=0, block_size=block),
+            helper.make_node("MatMul", ["x", "d"], ["y"]),
+        ]
+        pairs = (("w", weights.astype(kind)), ("s", scales), ("z", zeros.astype(kind)))
+        graph = helper.make_graph(
+            nodes,
+            "of 4 bits",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", depth])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", columns])],
+            [numpy_helper.from_array(array, name) for name, array in pairs],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        own, seen = provider.reported(model.SerializeToString(), {"take": "all"})
+        assert [node["subgraph"] for node in seen] == [0, 0], seen
+        numbers = (weights - zeros.repeat(block, 0)) * scales.repeat(block, 0)
+        for rows in (1, 9):
+            x = random.standard_normal((rows, depth)).astype(np.float32)
+            assert provider.difference(own.run(None, {"x": x})[0], (x @ numbers).astype(np.float32)) < 1e-5
 
 
 def main():

@@ -172,7 +172,7 @@ pub(super) unsafe fn tensor(ort: Ort, value: *const OrtValue) -> Result<(Option<
     let Some(element) = Element::from_onnx(element) else { return Ok((None, None)) };
     let count =
         dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(usize::try_from(*dim).ok()?));
-    let Some(bytes) = count.and_then(|count| count.checked_mul(element.size())) else {
+    let Some(bytes) = count.and_then(|count| element.bytes(count)) else {
         return Ok((None, None));
     };
     if bytes == 0 {

@@ -2,7 +2,7 @@
 
 use hipdnn::graph::DataType;
 
-/// An ONNX type whose elements take whole bytes.
+/// An ONNX type of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// 32-bit float.
@@ -31,6 +31,18 @@ pub enum Element {
     Uint64,
     /// bfloat16.
     Bfloat16,
+    /// 8-bit float without infinities.
+    Float8E4m3,
+    /// The same, with one zero.
+    Float8E4m3Fnuz,
+    /// 8-bit float with infinities.
+    Float8E5m2,
+    /// 8-bit float with one zero, without infinities.
+    Float8E5m2Fnuz,
+    /// 4-bit unsigned integer, two in a byte.
+    Uint4,
+    /// 4-bit integer, two in a byte.
+    Int4,
 }
 
 impl Element {
@@ -50,19 +62,46 @@ impl Element {
             12 => Self::Uint32,
             13 => Self::Uint64,
             16 => Self::Bfloat16,
+            17 => Self::Float8E4m3,
+            18 => Self::Float8E4m3Fnuz,
+            19 => Self::Float8E5m2,
+            20 => Self::Float8E5m2Fnuz,
+            21 => Self::Uint4,
+            22 => Self::Int4,
             _ => return None,
         })
     }
 
     /// Its number in ONNX.
     pub fn onnx(self) -> i32 {
-        (1..=16).find(|number| Self::from_onnx(*number) == Some(self)).unwrap_or(0)
+        (1..=22).find(|number| Self::from_onnx(*number) == Some(self)).unwrap_or(0)
     }
 
-    /// The size of an element in bytes.
+    /// The bytes of elements; none if there are too many.
+    pub fn bytes(self, count: usize) -> Option<usize> {
+        if self.is_of_4_bits() { Some(count.div_ceil(2)) } else { count.checked_mul(self.size()) }
+    }
+
+    /// Whether two elements share a byte.
+    pub fn is_of_4_bits(self) -> bool {
+        matches!(self, Self::Uint4 | Self::Int4)
+    }
+
+    /// Whether its elements have fewer bits than those that are computed with.
+    pub fn is_small(self) -> bool {
+        self.is_of_4_bits() || self.is_float_of_8_bits()
+    }
+
+    /// Whether it is a float of 8 bits.
+    pub fn is_float_of_8_bits(self) -> bool {
+        matches!(self, Self::Float8E4m3 | Self::Float8E4m3Fnuz | Self::Float8E5m2 | Self::Float8E5m2Fnuz)
+    }
+
+    /// The size of an element in bytes, or of two.
     pub fn size(self) -> usize {
         match self {
-            Self::Uint8 | Self::Int8 | Self::Bool => 1,
+            Self::Uint8 | Self::Int8 | Self::Bool | Self::Uint4 | Self::Int4 => 1,
+            Self::Float8E4m3 | Self::Float8E4m3Fnuz | Self::Float8E5m2 | Self::Float8E5m2Fnuz => 1,
             Self::Uint16 | Self::Int16 | Self::Half | Self::Bfloat16 => 2,
             Self::Float | Self::Int32 | Self::Uint32 => 4,
             Self::Int64 | Self::Double | Self::Uint64 => 8,
@@ -81,7 +120,10 @@ impl Element {
             Self::Half => DataType::Half,
             Self::Double => DataType::Double,
             Self::Bfloat16 => DataType::Bfloat16,
-            Self::Uint16 | Self::Int16 | Self::Uint32 | Self::Uint64 => return None,
+            Self::Uint16 | Self::Int16 | Self::Uint32 | Self::Uint64 | Self::Uint4 | Self::Int4 => {
+                return None;
+            }
+            Self::Float8E4m3 | Self::Float8E4m3Fnuz | Self::Float8E5m2 | Self::Float8E5m2Fnuz => return None,
         })
     }
 
@@ -106,6 +148,12 @@ impl Element {
             Self::Uint32 => "uint32",
             Self::Uint64 => "uint64",
             Self::Bfloat16 => "bfloat16",
+            Self::Float8E4m3 => "float8e4m3fn",
+            Self::Float8E4m3Fnuz => "float8e4m3fnuz",
+            Self::Float8E5m2 => "float8e5m2",
+            Self::Float8E5m2Fnuz => "float8e5m2fnuz",
+            Self::Uint4 => "uint4",
+            Self::Int4 => "int4",
         }
     }
 }

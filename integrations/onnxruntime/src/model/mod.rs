@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::memory::Memory;
+use crate::steps::nibble;
 
 /// The index of a value in [`Model::values`].
 pub type ValueId = usize;
@@ -112,6 +113,18 @@ impl Constant {
             Element::Int8 => Some(self.chunks().map(|b| i64::from(i8::from_ne_bytes(b))).collect()),
             Element::Int16 => Some(self.chunks().map(|b| i64::from(i16::from_ne_bytes(b))).collect()),
             Element::Uint16 => Some(self.chunks().map(|b| i64::from(u16::from_ne_bytes(b))).collect()),
+            Element::Uint4 | Element::Int4 => {
+                let is_signed = self.element == Element::Int4;
+                let of = |at: usize| {
+                    let byte = nibble(*self.bytes.get(at / 2)?, at % 2, is_signed);
+                    Some(if is_signed { i64::from(byte.cast_signed()) } else { i64::from(byte) })
+                };
+                let count = self
+                    .dims
+                    .iter()
+                    .try_fold(1_usize, |all, dim| all.checked_mul(usize::try_from(*dim).ok()?))?;
+                (0..count).map(of).collect()
+            }
             Element::Uint8 | Element::Bool => self.bytes.iter().map(|b| Some(i64::from(*b))).collect(),
             _ => None,
         }

@@ -71,7 +71,7 @@ fn read_constant(json: &Json) -> Option<Constant> {
         bytes: base64::decode(json.get("bytes")?.as_str()?)?,
     };
     let count = of.dims.iter().try_fold(1_usize, |all, dim| all.checked_mul(usize::try_from(*dim).ok()?))?;
-    (count.checked_mul(of.element.size())? == of.bytes.len()).then_some(of)
+    (of.element.bytes(count)? == of.bytes.len()).then_some(of)
 }
 
 fn bits(json: &Json) -> Option<f32> {

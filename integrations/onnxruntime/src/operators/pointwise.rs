@@ -316,6 +316,14 @@ fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let Some(to) = i32::try_from(node.int("to", 0)).ok().and_then(Element::from_onnx) else {
         return refuse("the type is not known here");
     };
+    if to.is_of_4_bits() {
+        return refuse(format!("elements become {}", to.name()));
+    }
+    let x = if to == x.element { x } else { whole::unpacked(lowering, &x)? };
+    if to.is_float_of_8_bits() && to != x.element {
+        let y = whole::as_float_of_8_bits(lowering, &x, to, node.int("saturate", 1) != 0)?;
+        return lowering.set(node, 0, y);
+    }
     let readable = x.element.is_float()
         || matches!(x.element, Element::Bool | Element::Uint8 | Element::Int8 | Element::Int32);
     let y = if to == x.element {
@@ -413,7 +421,15 @@ fn all_inputs(node: &Node, lowering: &Lowering<'_>) -> Lowered<Vec<View>> {
 }
 
 fn together(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<(View, usize)> {
-    let views = all_inputs(node, lowering)?;
+    let mut views = all_inputs(node, lowering)?;
+    same_type(&views.iter().collect::<Vec<_>>())?;
+    // Sums of 16-bit floats are rounded once.
+    if mode == Mode::Add
+        && matches!(views.first().map(|of| of.element), Some(Element::Half | Element::Bfloat16))
+    {
+        let wide = views.iter().map(|view| lowering.map(Mode::Identity, &[view], Element::Float));
+        views = wide.collect::<Lowered<_>>()?;
+    }
     let [first, rest @ ..] = views.as_slice() else { return refuse("no input") };
     let mut y = first.clone();
     for view in rest {
@@ -424,13 +440,21 @@ fn together(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<(Vi
 
 fn variadic(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     let (y, _) = together(node, lowering, mode)?;
+    let y = as_declared(node, lowering, y)?;
     lowering.set(node, 0, y)
+}
+
+/// A result in the type of the inputs.
+fn as_declared(node: &Node, lowering: &mut Lowering<'_>, y: View) -> Lowered<View> {
+    let element = lowering.input(node, 0)?.element;
+    if y.element == element { Ok(y) } else { lowering.map(Mode::Identity, &[&y], element) }
 }
 
 fn mean(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (sum, count) = together(node, lowering, Mode::Add)?;
     floats(&[&sum])?;
     let y = if count == 1 { sum } else { lowering.with_number(Mode::Div, &sum, count as f64)? };
+    let y = as_declared(node, lowering, y)?;
     lowering.set(node, 0, y)
 }
 

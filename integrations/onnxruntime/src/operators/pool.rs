@@ -97,8 +97,11 @@ fn pooled(node: &Node, lowering: &mut Lowering<'_>, x: &View, mode: ResampleMode
     let (mut x, mut spatial) = (x.clone(), spatial);
     for (at, have) in spatial.iter_mut().enumerate() {
         let less = window.before.get(at).map_or(0, |before| (-before).max(0));
-        x = x.sliced(at + 2, less, 1, *have - less).ok_or_else(|| Reason("no such axis".to_owned()))?;
-        *have -= less;
+        // An average's last window ends with the padding.
+        let is_average = mode != ResampleMode::Maxpool;
+        let less_after = window.after.get(at).map_or(0, |after| if is_average { (-after).max(0) } else { 0 });
+        *have -= less + less_after;
+        x = x.sliced(at + 2, less, 1, *have).ok_or_else(|| Reason("no such axis".to_owned()))?;
     }
     window.before.iter_mut().chain(&mut window.after).for_each(|of| *of = (*of).max(0));
     let x = &x;

@@ -8,7 +8,7 @@ use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
 use super::Cost::Light;
 use super::layout::joined;
 use super::reduce::softmax_of;
-use super::whole::cast;
+use super::whole::{as_float_of_8_bits, cast, unpacked};
 use super::{Operator, axis, floats, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Constant, Element, Node};
@@ -62,7 +62,8 @@ impl Parameter {
         if let Some(number) = lowering.constant(node, at).and_then(Constant::scalar) {
             return Ok(Self::Number(number));
         }
-        let mut view = lowering.input(node, at)?;
+        let view = lowering.input(node, at)?;
+        let mut view = unpacked(lowering, &view)?;
         if is_of_16_bits(view.element) {
             view = cast(lowering, &view, Element::Float)?;
         }
@@ -160,6 +161,7 @@ fn blocks(node: &Node, x: &View, scale: &View) -> Lowered<Option<[Vec<i64>; 2]>>
 /// The quantization of input 0 by inputs 1 and 2, with input 0 reshaped to match.
 fn own(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Quantization)> {
     let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    let x = unpacked(lowering, &x)?;
     floats(&[&scale])?;
     let Some([wide, beside]) = blocks(node, &x, &scale)? else {
         let quantization = Quantization::read(node, lowering, [1, 2], x.rank(), node.int("axis", 1))?;
@@ -182,6 +184,12 @@ fn quantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let dims = lowering.input(node, 0)?.dims;
     let (x, quantization) = own(node, lowering)?;
     let element = declared(node, lowering)?;
+    if element.is_float_of_8_bits() && x.element.is_float() {
+        let y = quantization.scale.apply(lowering, Mode::Div, &x, Element::Float)?;
+        let y = as_float_of_8_bits(lowering, &y, element, node.int("saturate", 1) != 0)?;
+        let y = lowering.reshape(&y, &dims)?;
+        return lowering.set(node, 0, y);
+    }
     let (least, most) = match element {
         Element::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
         Element::Uint16 => (0.0, f64::from(u16::MAX)),
@@ -205,10 +213,19 @@ fn quantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let dims = lowering.input(node, 0)?.dims;
-    let (x, quantization) = own(node, lowering)?;
-    bytes(x.element)?;
+    let View { element: packed, dims, .. } = lowering.input(node, 0)?;
     let element = declared(node, lowering)?;
+    if packed.is_of_4_bits()
+        && element == Element::Float
+        && let Some(blocks) = Blocks::read(node, lowering)
+    {
+        let y = lowering.folded(node, element, &dims, || blocks.fold())?;
+        return lowering.set(node, 0, y);
+    }
+    let (x, quantization) = own(node, lowering)?;
+    if !packed.is_float_of_8_bits() {
+        bytes(x.element)?;
+    }
     if element == Element::Float
         && (x.element == Element::Int32 || x.rank() < 2)
         && let Some(constant) = weights(node, lowering, [0, 1, 2])
@@ -223,6 +240,59 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let y = quantization.dequantize(lowering, &x, element)?;
     let y = lowering.reshape(&y, &dims)?;
     lowering.set(node, 0, y)
+}
+
+/// Constant integers of 4 bits with scales and zero points: of all, along an axis, or of blocks.
+struct Blocks {
+    numbers: Constant,
+    scales: Vec<f64>,
+    zeros: Vec<f64>,
+    /// The elements before the quantized axis, along it, and behind it.
+    sizes: [usize; 3],
+    /// How many elements along the axis have a scale.
+    block: usize,
+}
+
+impl Blocks {
+    fn read(node: &Node, lowering: &Lowering<'_>) -> Option<Self> {
+        let View { element, dims, .. } = lowering.optional(node, 0)?;
+        let scale = lowering.optional(node, 1)?;
+        let scales = lowering.numbers(node, 1)?;
+        let zeros = if Lowering::has_input(node, 2) { lowering.numbers(node, 2)? } else { Vec::new() };
+        let size = |of: &[i64]| usize::try_from(of.iter().product::<i64>()).ok();
+        let (at, block) = match (scales.len(), node.int("block_size", 0)) {
+            (1, 0) => (0, usize::MAX),
+            (_, block) => (axis(node.int("axis", 1), dims.len()).ok()?, usize::try_from(block.max(1)).ok()?),
+        };
+        let sizes = if block == usize::MAX {
+            [1, size(&dims)?, 1]
+        } else {
+            [size(dims.get(..at)?)?, size(dims.get(at..=at)?)?, size(dims.get(at + 1..)?)?]
+        };
+        let is_blocked = node.int("block_size", 0) > 0;
+        let outer = if is_blocked { sizes[0] * sizes[2] } else { 1 };
+        let wanted = if block == usize::MAX { 1 } else { outer * sizes[1].div_ceil(block) };
+        let fits = scales.len() == wanted && (zeros.is_empty() || zeros.len() == wanted);
+        (fits && (is_blocked || scale.rank() < 2)).then_some(())?;
+        let numbers = Constant { element, dims, bytes: lowering.bytes(node, 0)?.to_vec() };
+        Some(Self { numbers, scales, zeros, sizes, block })
+    }
+
+    fn fold(self) -> Lowered<Vec<u8>> {
+        let Some(numbers) = self.numbers.integers() else { return refuse("constant elements are missing") };
+        let [_, along, inner] = self.sizes;
+        let count = if self.block == usize::MAX { 1 } else { along.div_ceil(self.block) };
+        let is_by_element = self.scales.len() > count;
+        let number = |(at, number): (usize, &i64)| {
+            let (outer, place, beside) = (at / inner / along.max(1), at / inner % along.max(1), at % inner);
+            let part = if count == 1 && self.block == usize::MAX { 0 } else { place / self.block };
+            let of = if is_by_element { (outer * count + part) * inner + beside } else { part };
+            let get = |of: &[f64], at: usize, absent: f64| of.get(at).copied().unwrap_or(absent);
+            ((*number as f64 - get(&self.zeros, of, 0.0)) as f32 * get(&self.scales, of, 1.0) as f32)
+                .to_ne_bytes()
+        };
+        Ok(numbers.iter().enumerate().flat_map(number).collect())
+    }
 }
 
 /// Constant bytes, with scales and zero points.

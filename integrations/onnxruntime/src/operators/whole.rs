@@ -6,7 +6,7 @@ use super::Cost::Light;
 use super::{Operator, axis, onnx, own, same_type};
 use crate::lowering::{Host, Integer, Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
-use crate::steps::Pairwise;
+use crate::steps::{Pack, Pairwise, Unpack};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("Mod", (10, 28), Light, modulo),
@@ -48,7 +48,34 @@ pub fn compute(
     if let Some(float) = operands.iter().find(|view| view.element.is_float()) {
         return refuse(format!("elements are {}, expected integers", float.element.name()));
     }
+    if let Some(small) = operands.iter().find(|view| view.element.is_small()) {
+        return refuse(format!("elements are {}, expected integers of whole bytes", small.element.name()));
+    }
     lowering.on_integers(integer, operands, element)
+}
+
+/// Numbers of 4 bits as bytes, and floats of 8 bits in single precision; others as they are.
+pub fn unpacked(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
+    let to = match x.element {
+        Element::Uint4 => Element::Uint8,
+        Element::Int4 => Element::Int8,
+        of if of.is_float_of_8_bits() => Element::Float,
+        _ => return Ok(x.clone()),
+    };
+    if x.element.is_of_4_bits() && !(x.is_packed() && x.offset == 0) {
+        return refuse("a part of numbers of 4 bits");
+    }
+    own::one(lowering, Unpack, &[x], (to, x.dims.clone()))
+}
+
+/// Numbers as floats of 8 bits. `cuts` makes the largest one of larger numbers.
+pub fn as_float_of_8_bits(lowering: &mut Lowering<'_>, x: &View, to: Element, cuts: bool) -> Lowered<View> {
+    let wide = match x.element {
+        Element::Float => x.clone(),
+        of if of.is_float() => lowering.map(Mode::Identity, &[x], Element::Float)?,
+        _ => cast(lowering, x, Element::Float)?,
+    };
+    own::one(lowering, Pack { to, cuts }, &[&wide], (to, x.dims.clone()))
 }
 
 /// The same, by hipDNN's mode.

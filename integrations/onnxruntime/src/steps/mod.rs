@@ -12,6 +12,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod select;
+mod small;
 mod windows;
 
 pub use boxes::{END, Suppression};
@@ -25,6 +26,7 @@ pub use reduce::Reduce;
 pub use resize::{Resize, Taps};
 pub use scatter::{Scatter, Trilu, Update};
 pub use select::{Extreme, Running, Top};
+pub use small::{Pack, Unpack, nibble};
 pub use windows::Largest;
 
 use crate::threads::Parallel;
