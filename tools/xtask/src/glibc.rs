@@ -5,7 +5,7 @@
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::cache;
@@ -93,6 +93,35 @@ fn version_of_wheels(asked: Option<&str>, is_child: bool, has_zig: bool) -> Opti
     }
 }
 
+/// The newest version 2.N of glibc whose symbols a library uses. A library that needs a newer one than this process links for is refused.
+pub fn needed(library: &Path) -> Result<u32, Failure> {
+    let bytes = fs::read(library)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", library.display())))?;
+    let target = env::var(TARGET).ok();
+    let wanted = target.as_deref().and_then(|target| target.rsplit_once(".2.")).map(|(_, minor)| minor);
+    within(newest_in(&bytes), wanted.and_then(|minor| minor.parse().ok()))
+        .map_err(|words| Failure::new(format!("{}: {words}", library.display())))
+}
+
+fn within(newest: u32, wanted: Option<u32>) -> Result<u32, String> {
+    match wanted {
+        Some(wanted) if newest > wanted => {
+            Err(format!("it has symbols of glibc 2.{newest}, expected at most 2.{wanted}"))
+        }
+        _ => Ok(newest),
+    }
+}
+
+fn newest_in(bytes: &[u8]) -> u32 {
+    const NAME: &[u8] = b"\0GLIBC_2.";
+    let minor = |rest: &[u8]| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0_u32, |number, digit| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
+    };
+    let found = bytes.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
+    found.filter_map(|(at, _)| bytes.get(at + NAME.len()..)).map(minor).max().unwrap_or(0)
+}
+
 fn folder() -> Result<PathBuf, Failure> {
     cache::folder("HIPDNN_ZIG_ENV", "zig-env")
 }
@@ -118,5 +147,21 @@ mod tests {
         for text in ["2.5", "2.x", "3.1", "28", ""] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_newest_symbol_counts() {
+        assert_eq!(newest_in(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0GLIBCXX_3.4.99\0"), 34);
+        assert_eq!(newest_in(b"nothing"), 0);
+    }
+
+    #[test]
+    fn a_library_for_newer_systems_is_refused() {
+        let own = newest_in(&fs::read(env::current_exe().unwrap()).unwrap());
+        assert!(own > 17, "2.{own}");
+        assert_eq!(within(own, None), Ok(own));
+        assert_eq!(within(own, Some(own)), Ok(own));
+        let expected = format!("it has symbols of glibc 2.{own}, expected at most 2.17");
+        assert_eq!(within(own, Some(17)), Err(expected));
     }
 }

@@ -8,13 +8,14 @@ use std::process::Command;
 use crate::Failure;
 use crate::cache;
 use crate::extent::Extent;
+use crate::glibc;
 use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, build_with, remove};
 use crate::nvidia;
 use crate::process::{command, run};
 use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
 use crate::venv;
-use crate::wheel::{name_repository, newest_glibc};
+use crate::wheel::name_repository;
 use crate::workspace::Workspace;
 
 mod example;
@@ -303,7 +304,7 @@ pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Fa
     let strip = |from: &Path, to: &Path| -> Result<u32, Failure> {
         fs::create_dir_all(to.parent().unwrap_or(&folder))?;
         run(command("strip", ["--strip-unneeded", "-o"]).arg(to).arg(from))?;
-        newest_glibc(to)
+        glibc::needed(to)
     };
     let library = folder.join(FILE);
     let mut newest = strip(&workspace.release_dir().join(FILE), &library)?;

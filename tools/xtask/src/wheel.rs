@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::glibc;
 use crate::install::{self, BILL, ENGINES, LIBRARY, PLUGINS};
 use crate::process::{command, run};
 use crate::python::Environment;
@@ -28,11 +29,11 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
     let mut newest = 0;
     let lib = pack(workspace, &tree.join("lib"), files, "strip", "--strip-unneeded")?;
     for file in install::files(&lib)? {
-        newest = newest.max(newest_glibc(&lib.join(file))?);
+        newest = newest.max(glibc::needed(&lib.join(file))?);
     }
     // The required glibc is determined here, since maturin only checks the module.
     let made = maturin(workspace, python, &["--compatibility", &format!("manylinux_2_{newest}")])?;
-    let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
+    let module = glibc::needed(&workspace.release_dir().join("libhipdnn_python.so"))?;
     if module > newest {
         return Err(Failure::new(format!("the module needs glibc 2.{module}, the library 2.{newest}")));
     }
@@ -103,23 +104,6 @@ fn is_wheel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "whl")
 }
 
-/// The newest version 2.N of glibc whose symbols a library uses.
-pub fn newest_glibc(library: &Path) -> Result<u32, Failure> {
-    let bytes = fs::read(library)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", library.display())))?;
-    Ok(newest_in(&bytes))
-}
-
-fn newest_in(bytes: &[u8]) -> u32 {
-    const NAME: &[u8] = b"\0GLIBC_2.";
-    let minor = |rest: &[u8]| {
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
-        digits.fold(0_u32, |number, digit| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
-    };
-    let found = bytes.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
-    found.filter_map(|(at, _)| bytes.get(at + NAME.len()..)).map(minor).max().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,11 +131,5 @@ mod tests {
             text.trim_end().ends_with("['a/b.py', 'a-1.dist-info/METADATA', 'a-1.dist-info/RECORD']"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn the_newest_symbol_counts() {
-        assert_eq!(newest_in(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0GLIBCXX_3.4.99\0"), 34);
-        assert_eq!(newest_in(b"nothing"), 0);
     }
 }

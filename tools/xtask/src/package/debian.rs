@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::size;
 use crate::Failure;
+use crate::glibc;
 use crate::install::{self, DOCUMENTS, files};
 use crate::process::{command, run};
-use crate::wheel::newest_glibc;
 use crate::workspace::Workspace;
 
 /// The variable with the packages' maintainer, `NAME <ADDRESS>`.
@@ -145,7 +145,7 @@ impl Package<'_> {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
             }
             if fs::read(&path)?.starts_with(b"\x7fELF") {
-                glibc = newest_glibc(&path)?.max(glibc);
+                glibc = glibc::needed(&path)?.max(glibc);
             }
         }
         let mut depends = Vec::new();
