@@ -11,6 +11,7 @@ mod clock;
 mod direct;
 mod events;
 mod functions;
+mod holes;
 mod kernels;
 mod keys;
 mod layouts;

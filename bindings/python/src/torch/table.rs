@@ -11,19 +11,15 @@ use std::time::{Duration, Instant};
 use super::arguments::CPU;
 use super::choices::Times;
 use super::events::{Choice, Pending};
+use super::holes;
 use super::plan::CallPlan;
 use crate::forks::Lock;
-use hipdnn_plugin_sdk::os::memory;
 
 /// The bytes charged per entry: a plan, its graph and its descriptors. Those of convolutions take 29 KiB, gradients have more nodes.
 const ENTRY: usize = 64 << 10;
 
 /// The most bytes of all entries. With the kept workspaces it stays below 256 MiB.
 const MOST: usize = 128 << 20;
-
-/// After how many new entries freed memory is returned: between plans, which stay, tensors of changing sizes leave holes that the C
-/// library keeps.
-const TRIM: u64 = 128;
 
 /// The result of planning.
 pub struct Planned {
@@ -360,9 +356,7 @@ fn of_process(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc
         AGE.fetch_add(1, Ordering::Release);
     }
     drop(entries);
-    if now.is_multiple_of(TRIM) {
-        memory::give_back();
-    }
+    holes::close(now);
     Some(entry)
 }
 
