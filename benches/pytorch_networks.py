@@ -9,7 +9,7 @@ table has the first step of each, the medians of the pairs, and the median of th
     python benches/pytorch_networks.py --device cuda --first
 
 makes the first step of each network in a new process, with PyTorch alone and with hipDNN: the time includes the imports of `hipdnn.torch`.
-With `--compile`, networks are compiled: by inductor, and with the backend `hipdnn`.
+With `--compile`, networks are compiled: by inductor, and with the backend `hipdnn`. `--inference` makes forward passes alone.
 
     torchrun --nproc-per-node 2 benches/pytorch_networks.py --device cuda --parallel ddp
 
@@ -220,12 +220,18 @@ def of_several(model: torch.nn.Module, parallel: str) -> torch.nn.Module:
 
 
 def steps(
-    name: str, device: str, times: int, compiled: bool, parallel: str | None = None
+    name: str,
+    device: str,
+    times: int,
+    compiled: bool,
+    parallel: str | None = None,
+    inference: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Callable[[bool], tuple[float, float]]:
     """Returns a function for one step, with or without hipDNN, that returns its milliseconds and the loss."""
     torch.manual_seed(0)
     model, loss = NETWORKS[name](times)
-    model.to(device).train()
+    model.to(device).train(not inference)
     if parallel:
         model = of_several(model, parallel)
     models: dict[bool, Any] = {False: model, True: model}
@@ -241,28 +247,28 @@ def steps(
         torch.manual_seed(1)
         if on_gpu:
             torch.cuda.synchronize()
-        start = time.perf_counter()
+        start = clock()
         if routed:
             import hipdnn.torch
         cast = torch.autocast(device, torch.bfloat16) if on_gpu else contextlib.nullcontext()
         with hipdnn.torch.enable() if routed and not compiled else contextlib.nullcontext():
-            with cast:
+            with cast, torch.set_grad_enabled(not inference):
                 value = loss(models[routed], lambda tensor: tensor.to(device))
-            value.backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            if not inference:
+                value.backward()
+                optimizer.step()
+                optimizer.zero_grad()
         if on_gpu:
             torch.cuda.synchronize()
-        return (time.perf_counter() - start) * 1000, value.item()
+        return (clock() - start) * 1000, value.item()
 
     return step
 
 
 def measure(
-    name: str, device: str, times: int, pairs: int, warm: int, compiled: bool, parallel: str | None
+    step: Callable[[bool], tuple[float, float]], name: str, device: str, pairs: int, warm: int
 ) -> dict[str, Any]:
     """One row of the table."""
-    step = steps(name, device, times, compiled, parallel)
     first = step(False), step(True)
     for at in range(warm):
         step(False)
@@ -325,6 +331,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=1, help="how many times as large the batches are")
     parser.add_argument("--compile", action="store_true", help="compile the networks")
+    parser.add_argument("--inference", action="store_true", help="forward passes alone, without gradients")
+    parser.add_argument("--processor-time", action="store_true", help="on a CPU with other work: with one thread")
     parser.add_argument("--parallel", choices=("ddp", "shard"), help="train on several GPUs, by torchrun")
     parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
     parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
@@ -361,7 +369,9 @@ def main() -> None:
     rows = []
     print(*COLUMNS, sep=", ")
     for name in given.networks or NETWORKS:
-        rows.append(measure(name, given.device, given.times, given.pairs, given.warm, given.compile, given.parallel))
+        clock = time.process_time if given.processor_time else time.perf_counter
+        step = steps(name, given.device, given.times, given.compile, given.parallel, given.inference, clock)
+        rows.append(measure(step, name, given.device, given.pairs, given.warm))
         print(*rows[-1].values(), sep=", ", flush=True)
         if given.report:
             print(hipdnn.torch.report())
@@ -371,7 +381,7 @@ def main() -> None:
     if given.csv:
         what = [
             (
-                f"{row['network']}: a training step, {row['pytorch_ms']} ms by PyTorch, {row['hipdnn_ms']} by hipDNN",
+                f"{row['network']}: {'a forward pass' if given.inference else 'a training step'}, {row['pytorch_ms']} ms by PyTorch, {row['hipdnn_ms']} by hipDNN",
                 row["ratio"],
                 ">= 0.9",
             )
