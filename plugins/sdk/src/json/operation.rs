@@ -228,13 +228,16 @@ fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
             let names = || (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire));
             let near = nearest(text, names()).map(|near| format!("; did you mean {near}?"));
             let known = || format!("; known are {}", names().skip(1).collect::<Vec<_>>().join(", "));
-            at.remark(&format!(
-                "is {}, which is not a value of {} and counts as {:?}{}",
+            let is = format!(
+                "is {}, which is not a value of {} and counts as {:?}",
                 value.describe(),
                 kind.name,
-                (kind.spelling)(0).unwrap_or_default(),
-                near.unwrap_or_else(known)
-            ));
+                (kind.spelling)(0).unwrap_or_default()
+            );
+            match near {
+                Some(near) => at.remark(&(is + &near)),
+                None => at.remark_with(&is, &known()),
+            }
             0
         })),
         Json::Int(number) => {

@@ -70,12 +70,20 @@ impl<'a> At<'a> {
 
     /// Adds a remark: something at this place is allowed but may not be what the writer meant.
     pub fn remark(&self, text: &str) {
+        self.remark_with(text, "");
+    }
+
+    /// The same, followed by an explanation that only the first remark with it has.
+    pub fn remark_with(&self, text: &str, explanation: &str) {
         let mut top = self;
         while let Some(above) = top.above {
             top = above;
         }
         if let Step::Root(remarks) = top.step {
-            remarks.borrow_mut().push(self.error(text).0);
+            let is_known = remarks.borrow().iter().any(|remark| remark.ends_with(explanation));
+            let explanation = if is_known { "" } else { explanation };
+            let remark = self.error(&format!("{text}{explanation}")).0;
+            remarks.borrow_mut().push(remark);
         }
     }
 

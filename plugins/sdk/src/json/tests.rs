@@ -374,6 +374,32 @@ fn unknown_words_are_remarked_or_refused_with_the_nearest_known_ones() {
 }
 
 #[test]
+fn known_words_are_listed_once() {
+    let node = |mode: &str| {
+        format!(
+            "{{\"type\": \"PointwiseAttributes\", \"parameters\": {{\"operation\": \"{mode}\"}}, \"inputs\": \
+             {{\"in_0_tensor_uid\": 1}}, \"outputs\": {{\"out_0_tensor_uid\": 1}}}}"
+        )
+    };
+    let nodes = ["mystery", "relu_fw", "mystery", "relu_fw", "puzzle"].map(node).join(", ");
+    let text = format!(
+        "{{\"tensors\": [{{\"uid\": 1, \"dims\": [1], \"strides\": [1], \"data_type\": \"float\"}}], \"nodes\": [{nodes}]}}"
+    );
+    let remarks = read_with_remarks(text.as_bytes()).unwrap().1;
+    let [first, near, again, near_again, other] = remarks.as_slice() else { panic!("{remarks:?}") };
+    let is = |at: usize, mode: &str| {
+        format!(
+            "nodes[{at}].parameters.operation: is \"{mode}\", which is not a value of PointwiseMode and counts as \"unset\""
+        )
+    };
+    assert!(first.starts_with(&format!("{}; known are abs, add, ", is(0, "mystery"))), "{first}");
+    for (remark, at) in [(near, 1), (near_again, 3)] {
+        assert_eq!(remark, &format!("{}; did you mean \"relu_fwd\"?", is(at, "relu_fw")));
+    }
+    assert_eq!([again, other], [&is(2, "mystery"), &is(4, "puzzle")]);
+}
+
+#[test]
 fn hostile_texts_get_a_message() {
     for length in 0..CONV.trim_end().len() {
         assert!(read(&CONV[..length]).is_err(), "{length}");
