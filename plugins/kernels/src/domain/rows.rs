@@ -62,7 +62,9 @@ impl Walk {
         let block = THREADS.min(target.threads as usize).max(1);
         let block = 1 << block.ilog2();
         // Which elements a thread adds first must not follow from how many rows there are, either.
-        let single = keeps || !along || is_invariant;
+        // Rows of several dimensions stay single: gradients of batch normalizations were wrong otherwise, for a cause not found.
+        let is_run = elements.dims.len() <= 1;
+        let single = keeps || !along || is_invariant || !is_run;
         let lanes = if single { 1 } else { lanes(&elements, Some(&rows), &accesses) };
         let wanted = (elements.count() / lanes).div_ceil(READS).next_power_of_two();
         // Few rows are shared by more threads; neighbouring rows by fewer, so that reads are side by side.
@@ -75,7 +77,8 @@ impl Walk {
         let loads = accesses.iter().filter(|access| own(&rows, access) && own(&elements, access)).count();
         let turns = elements.count() / (threads * lanes);
         let [of_one, of_all] = HELD;
-        let holds = elements.count().is_multiple_of(threads * lanes)
+        let holds = is_run
+            && elements.count().is_multiple_of(threads * lanes)
             && turns * lanes <= of_one
             && turns * lanes * loads <= of_all
             && !program.gathers();
