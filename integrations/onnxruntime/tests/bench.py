@@ -47,13 +47,60 @@ def in_bytes(model, form, shapes, batch):
             return file.read()
 
 
-def creation(make, feeds):
+def creation(make, feeds, clock=time.perf_counter):
     """A new session, and the seconds to create it and to finish its first run."""
-    begun = time.perf_counter()
+    begun = clock()
     session = make()
-    made = time.perf_counter()
+    made = clock()
     session.run(None, feeds)
-    return session, made - begun, time.perf_counter() - begun
+    return session, made - begun, clock() - begun
+
+
+def creations(arguments):
+    """The processor's time to create sessions of all networks, and of the models in a folder, on one thread, and until the first run ends:
+    medians of turns, beside CPUExecutionProvider's."""
+    import more_networks
+    import packages
+
+    cases = []
+    for name, make in {**networks.NETWORKS, **more_networks.NETWORKS}.items():
+        cases.append((name, lambda make=make: make(1)[0], lambda _, make=make: networks.inputs(make(1)[1], 1)))
+    for path in packages.installed(arguments.models) if arguments.models else []:
+        name = os.path.relpath(path, arguments.models)
+        cases.append((name, lambda path=path: path, lambda of, path=path: packages.feeds_of(path, of.get_inputs())))
+    rows = []
+    for name, make, feeds_of in cases:
+        if arguments.words and not any(word in name for word in arguments.words):
+            continue
+        model, times = make(), []
+        makers = [lambda: provider.session(model, {}, 1), lambda: provider.plain(model, 1)]
+        feeds = feeds_of(makers[1]())
+        for turn in range(arguments.creations):
+            spent = [None, None]
+            for which in (0, 1) if turn % 2 == 0 else (1, 0):
+                session, *spent[which] = creation(makers[which], feeds, time.process_time)
+                del session
+            times.append(spent)
+        of = [ratios([(own[at], plain[at]) for own, plain in times]) for at in (0, 1)]
+        rows.append(
+            [name, *(round(value, 2) for own, plain, ratio in of for value in (1e3 * own, 1e3 * plain, 1 / ratio))]
+        )
+        print(
+            "{}: created in {} ms, CPUExecutionProvider {} ms, {} times as long; with a run {}, {}, {}".format(
+                *rows[-1]
+            ),
+            flush=True,
+        )
+    of = [row[3] for row in rows]
+    print(f"median {statistics.median(of):.2f}, most {max(of)}")
+    if arguments.csv:
+        with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            where = f"{platform.machine()}, processor's time on one thread, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
+            names = ["created_ms", "peer_ms", "ratio", "with_run_ms", "peer_with_run_ms", "ratio_with_run"]
+            writer.writerow(["model", *names, where])
+            writer.writerows(rows)
+    return 0
 
 
 def ratios(pairs):
@@ -79,7 +126,11 @@ def main():
     parser.add_argument("--callers", type=int, default=1, help="how many threads run each session")
     parser.add_argument("--bound", action="store_true", help="inputs and outputs stay on the GPU")
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--create", action="store_true", help="only create sessions, of all networks")
+    parser.add_argument("--models", help="a folder of packages, whose models' sessions are created, too")
     arguments = parser.parse_args()
+    if arguments.create:
+        return creations(arguments)
     peer, rows = "CPUExecutionProvider", []
     on_gpu = arguments.gpu or arguments.uncaptured
     if arguments.gpu:
