@@ -182,6 +182,12 @@ pub fn half_to_f64(bits: u16) -> f64 {
     }
 }
 
+/// One of the two integers of a byte, the first of which is in the lower bits, as a byte.
+pub fn nibble(byte: u8, at: usize, is_signed: bool) -> u8 {
+    let bits = if at == 0 { byte & 15 } else { byte >> 4 };
+    if is_signed && bits > 7 { bits | 0xf0 } else { bits }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,5 +198,10 @@ mod tests {
             assert_eq!(half_to_f64(bits), value);
         }
         assert!(half_to_f64(0x7e00).is_nan() && half_to_f64(0xfc00) == f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn integers_of_4_bits_have_signs() {
+        assert_eq!([nibble(0xe7, 0, true), nibble(0xe7, 1, true), nibble(0xe7, 1, false)], [7, 0xfe, 14]);
     }
 }

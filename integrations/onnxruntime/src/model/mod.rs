@@ -5,14 +5,13 @@ mod element;
 mod read;
 pub mod save;
 
-pub use element::{Element, compute_type, half_to_f64};
+pub use element::{Element, compute_type, half_to_f64, nibble};
 pub use read::{Source, of_fused, of_graph};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::memory::Memory;
-use crate::steps::nibble;
 
 /// The index of a value in [`Model::values`].
 pub type ValueId = usize;

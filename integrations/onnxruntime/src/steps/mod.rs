@@ -26,7 +26,7 @@ pub use reduce::Reduce;
 pub use resize::{Resize, Taps};
 pub use scatter::{Scatter, Trilu, Update};
 pub use select::{Extreme, Running, Top};
-pub use small::{Pack, Unpack, nibble};
+pub use small::{Pack, Unpack};
 pub use windows::Largest;
 
 use crate::threads::Parallel;

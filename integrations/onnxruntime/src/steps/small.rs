@@ -2,7 +2,7 @@
 
 use super::divided;
 use crate::lowering::{OnHost, Shared, Slab};
-use crate::model::Element;
+use crate::model::{Element, nibble};
 use crate::threads::Parallel;
 
 /// A float of 8 bits: those of its exponent, its bias, and which bits are no number.
@@ -122,12 +122,6 @@ impl OnHost for Unpack {
     }
 }
 
-/// One of the two integers of a byte, the first of which is in the lower bits, as a byte.
-pub fn nibble(byte: u8, at: usize, is_signed: bool) -> u8 {
-    let bits = if at == 0 { byte & 15 } else { byte >> 4 };
-    if is_signed && bits > 7 { bits | 0xf0 } else { bits }
-}
-
 /// Packs single precision to floats of 8 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Pack {
@@ -190,10 +184,5 @@ mod tests {
                 assert_eq!(form.encode(form.decode(bits), false), bits, "{element:?}");
             }
         }
-    }
-
-    #[test]
-    fn integers_of_4_bits_have_signs() {
-        assert_eq!([nibble(0xe7, 0, true), nibble(0xe7, 1, true), nibble(0xe7, 1, false)], [7, 0xfe, 14]);
     }
 }
