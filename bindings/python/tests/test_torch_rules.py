@@ -283,6 +283,26 @@ def test_errors_are_pytorchs(name):
     assert hipdnn.torch.report()[-1].routed == 1
 
 
+AFTER_A_MODE = """
+import torch, hipdnn.torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+with hipdnn.torch.enable():
+    with FakeTensorMode():
+        for _ in range(3):
+            torch.softmax(torch.ones(2, 3), 1)
+    try:
+        torch.softmax(torch.ones(3), 5)
+    except IndexError as error:
+        print(error)
+"""
+
+
+def test_errors_are_pytorchs_where_the_first_call_was_under_a_mode():
+    out = subprocess.run([sys.executable, "-c", AFTER_A_MODE], capture_output=True, text=True)
+    assert out.returncode == 0 and out.stdout.startswith("Dimension out of range"), out
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_operations_of_the_program():
     @torch.library.custom_op("hipdnn_tests::twice", mutates_args=())

@@ -38,6 +38,8 @@ pub struct About {
     pub keys: [NamedKey; 2],
     /// The number of the tracing key.
     pub tracer: u16,
+    /// That of modes in Python.
+    pub python: u16,
     /// The version of its interface.
     pub version: u64,
     pub is_rocm: bool,
@@ -59,6 +61,7 @@ pub fn register(
     keys::ALL.set(all.1);
     keys::GPU.set(gpu.1);
     keys::TRACER.set(about.tracer);
+    keys::PYTHON.set(about.python);
     passing::open(about.version);
     if !planning::open(session, about.is_rocm) {
         return Ok(());
@@ -306,7 +309,7 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
 /// # Safety
 /// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
-    if let Some(direct) = op.direct.get_or_init(|| layouts::proven(f, op))
+    if let Some(direct) = op.direct.get(f, || layouts::proven(f, op))
         // SAFETY: the stack has a value of each kind, as this function requires.
         && let Some(answers) = unsafe { passing::directly(op, f, stack, direct) }
     {

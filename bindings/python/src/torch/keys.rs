@@ -18,6 +18,8 @@ pub static ALL: Key = Key(AtomicU16::new(0));
 pub static GPU: Key = Key(AtomicU16::new(0));
 /// The key of PyTorch's tracing.
 pub static TRACER: Key = Key(AtomicU16::new(0));
+/// That of modes in Python, which see every call of a thread and may replace its tensors.
+pub static PYTHON: Key = Key(AtomicU16::new(0));
 
 /// Whether kernels are enabled for the process.
 static PROCESS: AtomicBool = AtomicBool::new(false);

@@ -2,7 +2,7 @@
 //! the stable interface by one bit is refused, and so are all if PyTorch's types look otherwise.
 
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arguments::{CPU, dtype};
 use super::direct::{self, Direct};
@@ -18,9 +18,10 @@ const SAVED: usize = 64;
 
 /// The function of an operation, if it computes what the stable interface computes.
 pub fn proven(f: &Functions, op: &Op) -> Option<Direct> {
-    static TYPES: OnceLock<bool> = OnceLock::new();
-    if !*TYPES.get_or_init(|| types(f, |array| (array.data, array.size)).is_ok()) {
-        return None;
+    static ARE_KNOWN: AtomicBool = AtomicBool::new(false);
+    if !ARE_KNOWN.load(Ordering::Relaxed) {
+        types(f, |array| (array.data, array.size)).ok()?;
+        ARE_KNOWN.store(true, Ordering::Relaxed);
     }
     direct::of(op.name).filter(|direct| agrees(f, op, direct).unwrap_or(false))
 }

@@ -20,6 +20,7 @@ mod owned;
 mod passing;
 mod plan;
 mod planning;
+mod proof;
 mod recipe;
 mod samples;
 mod steps;
@@ -49,11 +50,12 @@ use kernels::NamedKey;
 fn register(
     library: &Bound<'_, Library>,
     keys: [NamedKey; 2],
-    tracer: u16,
+    modes: [u16; 2],
     version: u64,
     is_rocm: bool,
 ) -> PyResult<()> {
-    let about = kernels::About { keys, version, is_rocm, tracer };
+    let [tracer, python] = modes;
+    let about = kernels::About { keys, version, is_rocm, tracer, python };
     kernels::register(ops::OPERATIONS, library.get().session(), &about).map_err(Error::new_err)
 }
 

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use hipdnn_plugin_sdk::os::memory;
 
 use super::arguments::{CPU, Kind, Value, dtype};
-use super::direct::Direct;
 use super::events::Choice;
 use super::functions::Functions;
 use super::plan::{CallPlan, Switches};
+use super::proof::Proof;
 use super::recipe::{Reason, Recipe};
 use super::table::Entry;
 use super::worker;
@@ -49,7 +49,7 @@ pub struct Op {
     pub class: Class,
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
     /// PyTorch's own function, once looked up and proven.
-    pub direct: OnceLock<Option<Direct>>,
+    pub direct: Proof,
     /// Whether the program left it to PyTorch.
     pub is_left: AtomicBool,
 }

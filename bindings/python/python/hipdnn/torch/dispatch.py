@@ -72,7 +72,7 @@ class _Registration:
 
     def _look(self) -> None:
         if not self._known:
-            numbers = [int(_C._dispatch_key_parse(key)) for key in (*KEYS, "Tracer")]
+            numbers = [int(_C._dispatch_key_parse(key)) for key in (*KEYS, "Tracer", "Python")]
             for key in KEYS:
                 # Without a kernel for this key, the dispatcher falls through to the next one.
                 self._of("_").fallback(key, torch.library.fallthrough_kernel, False)
@@ -82,7 +82,7 @@ class _Registration:
             if torch.cuda.is_available() and (folder := stored.choose(os.environ)):
                 stored.trim(folder)
             _native.torch_register(
-                library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None
+                library(), keys, numbers[len(KEYS) :], major << 56 | minor << 48, torch.version.hip is not None
             )
             if folder := stored.find(os.environ):
                 _native.torch_choices(str(stored.choices(folder, (torch.__version__, __version__))))

@@ -9,13 +9,13 @@ mod pooling;
 mod product;
 mod softmax;
 
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use super::arguments::{Kind, TensorValue, Value};
 use super::functions::Kernel;
 use super::kernels::enter;
 use super::planning::{Class, Op};
+use super::proof::Proof;
 use super::recipe::Reason;
 
 /// Declares operations: name, arguments, number of results, class, and the function that makes the recipe.
@@ -35,7 +35,7 @@ macro_rules! operations {
                 answers: $answers,
                 class: Class::$class,
                 recipe: $recipe,
-                direct: OnceLock::new(),
+                direct: Proof::new(),
                 is_left: AtomicBool::new(false),
             };
             (&OP, kernel)
