@@ -137,6 +137,7 @@ impl Group {
         };
         let of_tensor = Argument::Memory(tensor.uid);
         let mut made = self.clone();
+        let mut reads = false;
         for node in &mut made.program.nodes {
             let Origin::Load(access) = &node.origin else { continue };
             if made.arguments.get(access.parameter) != Some(&of_tensor) {
@@ -146,6 +147,11 @@ impl Group {
                 return None;
             }
             node.origin = Origin::Given;
+            reads = true;
+        }
+        // A group that reads other tensors only must not take the place of the result.
+        if !reads {
+            return None;
         }
         made.retain(|_| true);
         let scalar = scalar(tensor.data_type).ok()?;

@@ -74,6 +74,12 @@ fn what_follows_a_product_is_its_epilogue_where_it_alone_sees_each_element_in_it
     let mut again = graph(&tensors, vec![product(), relu(-3), Matmul { a: -3, b: 2, c: 8 }.into()]);
     again.tensors.push(Tensor::packed(8, DataType::Float, &[2, 4]));
     assert_eq!(nodes(&lowered(&again).unwrap()), [[0], [1], [2]]);
+    // What stands between reads another tensor, and a later product the result.
+    let other = Pointwise::new(PointwiseMode::ReluFwd, -5, None, 6).into();
+    let mut between = graph(&tensors, vec![product(), other, Matmul { a: -3, b: 2, c: 8 }.into()]);
+    between.tensors[4] = Tensor::packed(-5, DataType::Float, &[2, 4]);
+    between.tensors.push(Tensor::packed(8, DataType::Float, &[2, 4]));
+    assert_eq!(nodes(&lowered(&between).unwrap()), [[0], [1], [2]]);
 }
 
 #[test]

@@ -228,6 +228,7 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     if element == Element::Float
         && (x.element == Element::Int32 || x.rank() < 2)
+        && !packed.is_float_of_8_bits()
         && let Some(constant) = weights(node, lowering, [0, 1, 2])
         && node.int("block_size", 0) == 0
     {

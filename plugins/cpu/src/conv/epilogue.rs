@@ -52,7 +52,7 @@ impl ChannelEpilogue {
             .inputs
             .first()
             .filter(|own| is_compute_type::<T>(own.data_type) && epilogue.is_in(own.data_type))?;
-        // A residual may follow a clamp, but not RELU.
+        // A clamp before a residual is an activation; RELU before one has no form in registers.
         let is_end = |index: usize| {
             let rest = epilogue.chain.steps.iter().skip(index + 1);
             rest.clone()

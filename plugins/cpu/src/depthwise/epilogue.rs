@@ -19,7 +19,7 @@ use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 /// The epilogue of a convolution.
 pub(crate) struct AffineEpilogue<T> {
-    /// What is computed in registers: all of it, or what a block without values of channels can follow.
+    /// The steps in registers: all, or the longest beginning whose rest reads only its last result.
     pub(crate) affine: Option<Affine<T>>,
     /// What is computed on a block of stored results.
     block: Option<Box<dyn BlockEpilogue>>,

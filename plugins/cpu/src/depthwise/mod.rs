@@ -101,7 +101,8 @@ pub(crate) fn plan_rows(
     let shape = Shape::of(c);
     let [x, w, y] = [&c.x, &c.w, &c.y].map(|operand| Image::<f32>::of(operand, c.spatial));
     let images = [x?, w?, y?];
-    let is_last = ChannelsLast::covers(&shape, &images[0], &images[2]);
+    let is_last = ChannelsLast::covers(&shape, &images[0], &images[2])
+        || Transposition::of(&shape, &c.x, &images, isa)?.is_some();
     if is_last || !images[0].has_rows() || !images[2].has_rows() {
         return Err("rows of single precision that are not contiguous".to_owned());
     }

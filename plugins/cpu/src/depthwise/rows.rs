@@ -98,7 +98,8 @@ impl<T: Float> Band<T> {
     /// As [`Band::run`], for one channel and undilated input.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
-        if self.rows.len() < FEW && self.shape.stride[1] == 1 {
+        // By the image's rows, not the band's: threads divide these, and both ways add in another order.
+        if self.shape.output[0] < FEW && self.shape.stride[1] == 1 {
             for row in self.rows.clone() {
                 // SAFETY: the band has the row, and the operands that this function requires.
                 unsafe { self.line::<V, EXACT>(row) };

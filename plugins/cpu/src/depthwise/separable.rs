@@ -44,7 +44,7 @@ pub(crate) struct Separable {
     isa: Isa,
     bands: Bands,
     /// For each tensor the bytes from an image to the next, and from a row to the next, of the 1 × 1 convolution's result
-    /// and of what is added to it; 0 for all others. The slot after the last one is the band's.
+    /// and of its epilogue's operands; 0 for all others. The slot after the last one is the band's.
     steps: Vec<[usize; 2]>,
     workers: Workers,
 }

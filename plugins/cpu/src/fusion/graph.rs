@@ -78,7 +78,7 @@ pub fn parts_at(prepared: &Prepared, isa: Isa, settings: impl Into<Settings>) ->
         }
         let fused = fusion.and_then(|fusion| {
             let larger = fusion.normalized(&taken, isa, settings);
-            let larger = larger.or_else(|| fusion.separable(&taken, isa, settings));
+            let larger = larger.or_else(|| in_own_frame(|| fusion.separable(&taken, isa, settings)));
             larger.or_else(|| fusion.part(isa, settings))
         });
         if let Some(part) = fused {

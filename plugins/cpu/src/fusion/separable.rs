@@ -1,9 +1,11 @@
 //! A depthwise convolution with the 1 × 1 convolution behind it, and what follows each of them.
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, Operation, Tensor};
 
 use crate::conv;
 use crate::conv::cost::Cost;
+use crate::conv::cropped::Crop;
 use crate::depthwise;
 use crate::depthwise::separable::{Bands, Separable};
 use crate::dtype::element::Compute;
@@ -32,8 +34,26 @@ const BANDS_PER_WORKER: usize = 3;
 /// Nanoseconds for each element of a depthwise filter and output.
 const TAP: f64 = 0.02;
 
-/// How much more than its rows a band may compute.
+/// The most elements that a band computes for each that it stores.
 const MOST_WASTE: f64 = 1.25;
+
+/// How both convolutions are computed.
+#[derive(Clone, Copy)]
+struct Way {
+    bands: Bands,
+    isa: Isa,
+    settings: Settings,
+    time: f64,
+}
+
+impl Bands {
+    /// The depthwise result of some rows of an image, as if each of `batch` images were at the same place.
+    fn operand(self, slot: usize, like: &Tensor, batch: usize, lines: usize) -> Option<Operand> {
+        let Self { channels, size: [_, columns], rows, .. } = self;
+        let strides = [if batch == 1 { channels * rows * columns } else { 0 }, rows * columns, columns, 1];
+        operand(slot, like, [batch, channels, lines, columns], &strides)
+    }
+}
 
 impl Fusion<'_> {
     /// The part of a depthwise convolution that begins here, the 1 × 1 convolution that alone reads its result, and what
@@ -61,6 +81,11 @@ impl Fusion<'_> {
         {
             return None;
         }
+        // Also what chains convert: the kernels get the last tensor of each.
+        let operands = [&depthwise.x, &depthwise.w, &depthwise.y, &pointwise.w, &pointwise.y];
+        if operands.iter().any(|operand| operand.data_type != DataType::Float) {
+            return None;
+        }
         let time = time(depthwise, pointwise, isa);
         let bands = bands(depthwise, pointwise, settings.threads, time)?;
         let mut before = self.clone();
@@ -70,10 +95,11 @@ impl Fusion<'_> {
             after.truncate_to(largest);
             Some((after, largest.result))
         });
+        let way = Way { bands, isa, settings, time };
         let planned = after.and_then(|(after, result)| {
-            before.clone().with_pointwise((index, result), Some(after), bands, isa, settings, time)
+            in_own_frame(|| before.clone().with_pointwise((index, result), Some(after), way))
         });
-        planned.or_else(|| before.with_pointwise((index, operation.y), None, bands, isa, settings, time))
+        planned.or_else(|| in_own_frame(|| before.with_pointwise((index, operation.y), None, way)))
     }
 
     /// The part; `result` is its last tensor.
@@ -81,11 +107,9 @@ impl Fusion<'_> {
         mut self,
         (index, result): (usize, i64),
         after: Option<Self>,
-        bands: Bands,
-        isa: Isa,
-        settings: Settings,
-        time: f64,
+        way: Way,
     ) -> Option<Part> {
+        let Way { bands, isa, settings, time } = way;
         let Self { prepared, uses, .. } = self;
         let (first, second) = (prepared.node(self.producer?)?, prepared.node(index)?);
         let (Problem::Convolution(depthwise), Problem::Convolution(pointwise)) =
@@ -110,52 +134,37 @@ impl Fusion<'_> {
             return None;
         }
         let band = tensors.len();
-        let Bands { batch, channels, size: [lines, columns], rows } = bands;
-        let between = |dims: [usize; 4], of_image: usize| {
-            operand(band, uses.tensors.get(&inner.x)?, dims, &[of_image, rows * columns, columns, 1])
-        };
-
-        let mut depthwise = Convolution { y: between([batch, channels, lines, columns], 0)?, ..**depthwise };
-        (depthwise.x.slot, depthwise.w.slot) = (x, w);
-        let output = depthwise.y;
-        let epilogue = self.epilogue_of(&output, isa)?;
-        let of_rows = depthwise::plan_rows(&depthwise, isa, Some(epilogue)).ok()?;
+        let like = *uses.tensors.get(&inner.x)?;
+        let of_rows = in_own_frame(|| {
+            let y = bands.operand(band, like, bands.batch, bands.size[0])?;
+            let mut depthwise: Convolution = **depthwise;
+            (depthwise.x.slot, depthwise.w.slot, depthwise.y) = (x, w, y);
+            let epilogue = self.epilogue_of(&y, isa)?;
+            depthwise::plan_rows(&depthwise, isa, Some(epilogue)).ok()
+        })?;
 
         let of_result = uses.operand(result, y)?;
-        let dims = [1, pointwise.out_channels, rows, columns];
-        let of_band = operand(y, uses.tensors.get(&result)?, dims, of_result.layout.strides())?;
-        let x = between([1, channels, rows, columns], channels * rows * columns)?;
-        let mut pointwise = Convolution { x, y: of_band, batch: 1, ..**pointwise };
-        pointwise.w.slot = weights;
-        (pointwise.input[0], pointwise.output[0]) = (rows, rows);
-        let settings = settings.of(&prepared.graph, &second.node.operation);
-        let alone = Settings { threads: Threads { most: 1, ..settings.threads }, ..settings };
-        let is_float = [depthwise.x, depthwise.w, depthwise.y, pointwise.w, pointwise.y]
-            .iter()
-            .all(|operand| operand.data_type == DataType::Float);
-        if !is_float {
-            return None;
-        }
-        let mut steps = vec![[0; 2]; tensors.len()];
-        steps[y] = step(of_result.layout.strides(), DataType::Float)?;
-        let epilogue = match &mut after {
-            Some(after) => {
-                for input in after.chain.inputs.iter().skip(1) {
-                    let step = step(&input.strides, input.data_type)?;
-                    if steps[input.slot] != [0; 2] && steps[input.slot] != step {
-                        return None;
-                    }
-                    steps[input.slot] = step;
-                }
-                Some(after.epilogue_of(&of_band, isa)?)
-            }
-            None => None,
-        };
+        let steps = steps(&of_result, after.as_ref(), tensors.len())?;
         // Values of channels and weights are the same for all bands.
-        if steps[weights] != [0; 2] {
+        if of_result.data_type != DataType::Float || steps[weights] != [0; 2] {
             return None;
         }
-        let of_band = conv::plan(&pointwise, Compute::Single, isa, alone, epilogue).ok()?;
+        let of_band = in_own_frame(|| {
+            let Bands { rows, size: [_, columns], .. } = bands;
+            let dims = [1, pointwise.out_channels, rows, columns];
+            let y = operand(y, uses.tensors.get(&result)?, dims, of_result.layout.strides())?;
+            let x = bands.operand(band, like, 1, rows)?;
+            let mut pointwise: Convolution = **pointwise;
+            (pointwise.x, pointwise.w.slot, pointwise.y, pointwise.batch) = (x, weights, y, 1);
+            (pointwise.input[0], pointwise.output[0]) = (rows, rows);
+            let settings = settings.of(&prepared.graph, &second.node.operation);
+            let alone = Settings { threads: Threads { most: 1, ..settings.threads }, ..settings };
+            let epilogue = match &mut after {
+                Some(after) => Some(after.epilogue_of(&y, isa)?),
+                None => None,
+            };
+            conv::plan(&pointwise, Compute::Single, isa, alone, epilogue).ok()
+        })?;
 
         let mut members = self.members;
         members.push(index);
@@ -174,6 +183,21 @@ fn operand(slot: usize, like: &Tensor, dims: [usize; 4], strides: &[usize]) -> O
     let all = |of: &[usize]| of.iter().map(|n| i64::try_from(*n)).collect::<Result<Vec<_>, _>>().ok();
     let tensor = Tensor { dims: all(&dims)?, strides: all(strides)?, ..like.clone() };
     Some(Operand { slot, data_type: tensor.data_type, layout: Layout::of(&tensor).ok()? })
+}
+
+/// For each of `count` tensors, the bytes from an image to the next and from a row to the next: of the result, and of what
+/// the chain reads. `None` if one is read in two ways.
+fn steps(result: &Operand, after: Option<&Fusion<'_>>, count: usize) -> Option<Vec<[usize; 2]>> {
+    let mut steps = vec![[0; 2]; count];
+    steps[result.slot] = step(result.layout.strides(), result.data_type)?;
+    for input in after.iter().flat_map(|after| after.chain.inputs.iter().skip(1)) {
+        let step = step(&input.strides, input.data_type)?;
+        if steps[input.slot] != [0; 2] && steps[input.slot] != step {
+            return None;
+        }
+        steps[input.slot] = step;
+    }
+    Some(steps)
 }
 
 /// Bytes from an image to the next and from a row to the next.
@@ -201,12 +225,15 @@ fn bands(depthwise: &Convolution, pointwise: &Convolution, threads: Threads, tim
         && pointwise.pre_padding[..2] == [0; 2]
         && pointwise.input[..2] == pointwise.output[..2];
     let size = [depthwise.output[0], depthwise.output[1]];
-    if !is_depthwise || !is_pointwise || depthwise::supports(depthwise).is_err() {
+    // Filters that only partly meet the image are computed in another order.
+    let is_whole = matches!(Crop::of(depthwise), Ok(None));
+    if !is_depthwise || !is_pointwise || !is_whole || depthwise::supports(depthwise).is_err() {
         return None;
     }
     let channels = pointwise.in_channels;
     let of_line = channels.checked_mul(size[1])?;
-    let workers = threads.workers(time, usize::MAX).count();
+    // The choice must not depend on the number of threads where bits must not.
+    let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
     let far = if workers > 1 { FAR_OF_OTHERS } else { FAR };
     let rows = best_rows(size, of_line)?;
     let bands = Bands { batch: depthwise.batch, channels, size, rows };
@@ -215,7 +242,7 @@ fn bands(depthwise: &Convolution, pointwise: &Convolution, threads: Threads, tim
     (of_line.checked_mul(size[0])? >= far && divides).then_some(bands)
 }
 
-/// The divisor of the image's rows with which the least is computed in vain: rows beyond the band, and columns beyond it.
+/// The number of rows, a divisor of the image's, that wastes the least: rows of tiles, and columns of vectors.
 fn best_rows([lines, columns]: [usize; 2], of_line: usize) -> Option<usize> {
     let waste = |rows: usize| {
         let of = |n: usize, unit: usize| n.next_multiple_of(unit) as f64 / n as f64;

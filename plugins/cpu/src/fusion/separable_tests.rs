@@ -60,12 +60,14 @@ impl Block {
 
 #[test]
 fn depthwise_and_pointwise_are_one_step() {
-    for seed in 0..60 {
+    for seed in 0..48 {
         let mut random = Random::new(900 + seed);
         let [batch, channels] = [random.within(1, 3), random.within(2, 40)].map(|n| n as i64);
         let outputs = random.within(1, 70) as i64;
         let [side, stride] = [random.of(&[3, 5]), random.of(&[1, 2])];
-        let [rows, columns] = [random.of(&[7, 14, 28]), random.within(8, 40) as i64];
+        // Filters that meet narrow images only partly are no such steps.
+        let columns = if seed % 4 == 0 { random.within(1, 7) } else { random.within(8, 40) } as i64;
+        let rows = random.of(&[7, 14, 28]);
         let input = [rows * stride, columns * stride];
         let between = vec![batch, channels, rows, columns];
         let mut block = Block {
@@ -85,6 +87,11 @@ fn depthwise_and_pointwise_are_one_step() {
         }
         block.dims[1] = outputs;
         block.push(|from, to| convolution(from, WEIGHTS, to, [0, 1]));
+        // Nor are sums that are rounded to integers.
+        let is_whole = seed % 8 == 1;
+        if is_whole && let Some(sums) = block.results.last_mut() {
+            sums.data_type = DataType::Int32;
+        }
         for (mode, other) in [(M::Add, BIAS), (M::Add, RESIDUAL)] {
             if random.within(0, 2) > 0 {
                 block.pointwise(mode, Some(other));
@@ -105,15 +112,15 @@ fn depthwise_and_pointwise_are_one_step() {
             array(BIAS, &[1, outputs, 1, 1]),
             array(RESIDUAL, &block.dims),
         ];
-        check(seed, &block, &known);
+        check(seed, &block, &known, columns > 7 && !is_whole);
     }
 }
 
-fn check(seed: u64, block: &Block, known: &[Array]) {
+fn check(seed: u64, block: &Block, known: &[Array], is_separable: bool) {
     let virtuals: Vec<_> =
         block.results.iter().map(|tensor| Tensor { is_virtual: true, ..tensor.clone() }).collect();
     let (last, between) = virtuals.split_last().unwrap();
-    let result = Array::packed(Y, DataType::Float, &last.dims);
+    let result = Array::packed(Y, last.data_type, &last.dims);
     let mut operations = block.operations.clone();
     match operations.last_mut() {
         Some(Operation::Pointwise(pointwise)) => pointwise.out_0 = Y,
@@ -130,17 +137,20 @@ fn check(seed: u64, block: &Block, known: &[Array]) {
     for isa in Isa::available() {
         let mut all = known.to_vec();
         for (operation, tensor) in block.operations.iter().zip(&block.results) {
-            all.push(Array::packed(tensor.uid, DataType::Float, &tensor.dims));
+            all.push(Array::packed(tensor.uid, tensor.data_type, &tensor.dims));
             run(operation.clone(), DataType::Float, *isa, &mut all).unwrap();
         }
         let expected = all.last().unwrap().values();
-        for most in [1, 3] {
-            let settings = Settings::from(Threads { most, ..Threads::default() });
+        for (most, deterministic) in [(1, false), (3, false), (3, true)] {
+            let settings = Settings::from(Threads { most, deterministic, ..Threads::default() });
             let parts = parts_at(&prepare(&graph).unwrap(), *isa, settings).unwrap();
             let names: Vec<_> = parts.iter().map(|part| part.kernel.facts().algorithm).collect();
             // The bands may not divide among several threads.
             let is_one = names == ["separable"];
-            assert!(is_one || most > 1, "seed {seed}, {isa:?}: {names:?} of {operations:?}");
+            assert!(
+                is_one == is_separable || (is_separable && most > 1),
+                "seed {seed}, {isa:?}: {names:?} of {operations:?}"
+            );
             let mut arrays = known.to_vec();
             arrays.push(result.clone());
             run_together_for(&operations, DataType::Float, (*isa, settings), &mut arrays, between);

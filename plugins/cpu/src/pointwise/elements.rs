@@ -300,7 +300,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     // SAFETY: the elements are inside the tensor, and fit in the buffer besides its slack.
                     unsafe {
                         let to = buffers[i].values::<T>().add(piece.done);
-                        gather(&input.run, tensors[input.slot].add(from), stride, to, piece.len);
+                        gather(&input.run, tensors[input.slot].wrapping_add(from), stride, to, piece.len);
                     }
                 }
             }
@@ -313,7 +313,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             for piece in Pieces::new(nest, at, if is_scattered { len } else { 0 }) {
                 // SAFETY: the elements are inside the result, and the buffer has their values.
                 unsafe {
-                    let to = result.add((base[N - 1] + piece.offsets[N - 1]) * size);
+                    let to = result.wrapping_add((base[N - 1] + piece.offsets[N - 1]) * size);
                     (self.output.run.store)(out.add(piece.done), to, nest.inner_strides[N - 1], piece.len);
                 }
             }

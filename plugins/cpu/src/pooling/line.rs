@@ -51,8 +51,9 @@ impl<T> Plane<T> {
 pub(crate) struct Line<T> {
     /// Elements of a row of x with its padding; 0 if rows are computed window by window.
     padded: usize,
-    /// The value of positions outside x, and as many of it as a vector has lanes before and behind as many -0.
+    /// The value of positions outside x.
     outside: T,
+    /// `MAX_LANES` times that value, -0, and that value: a load from an offset has it before or from some lane on.
     pub(super) edges: [T; 3 * MAX_LANES],
     /// Columns of y whose windows are inside x, if these are read from x without a combined row.
     inner: Option<Range<usize>>,

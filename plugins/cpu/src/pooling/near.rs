@@ -73,7 +73,8 @@ impl<T: Float, const LINES: usize> Near<'_, T, LINES> {
         let lanes = V::LANES as isize;
         let low = (-at).clamp(0, lanes) as usize;
         let high = (self.len as isize - at).clamp(low as isize, lanes) as usize;
-        // SAFETY: the lines have `len` columns, as this function requires; the edges have a vector from each of these on.
+        // SAFETY: the lines have `len` columns, as this function requires; as neither `low` nor
+        // `high` exceeds a vector's lanes, a vector of edges follows both offsets.
         unsafe {
             let mut total = V::splat(self.start);
             if (low, high) == (0, V::LANES) {

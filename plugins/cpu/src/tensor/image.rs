@@ -128,15 +128,14 @@ impl<T: Float> Image<T> {
         }
     }
 
-    /// The address of an element.
+    /// The address of an element. The pointer may be that of rows that do not exist: some kernels get a part of an image.
     ///
     /// # Safety
-    /// The pointer is the tensor's, which has the element.
+    /// The tensor has the element.
     #[inline(always)]
     pub(crate) unsafe fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
         let [images, channels, rows, columns] = self.strides;
         let offset = image * images + channel * channels + row * rows + column * columns;
-        // SAFETY: the element is valid, as this function requires.
-        unsafe { base.add(offset * self.run.size) }
+        base.wrapping_add(offset * self.run.size)
     }
 }

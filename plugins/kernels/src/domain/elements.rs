@@ -68,7 +68,8 @@ fn covers(program: &Program, access: &Access) -> usize {
     dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product()
 }
 
-/// How many neighbouring elements all accesses can take at once, where other axes count from the same element.
+/// How many neighbouring elements all accesses can take at once. Offsets along the axes `beside` are added, and must keep
+/// vectors aligned, too.
 pub(super) fn lanes(axes: &Axes, beside: Option<&Axes>, accesses: &[&Access]) -> usize {
     let Some(innermost) = axes.dims.last() else { return 1 };
     let mut lanes = LANES;

@@ -62,9 +62,7 @@ impl Walk {
         let block = THREADS.min(target.threads as usize).max(1);
         let block = 1 << block.ilog2();
         // Which elements a thread adds first must not follow from how many rows there are, either.
-        // Rows of several dimensions stay single: gradients of batch normalizations were wrong otherwise, for a cause not found.
-        let is_run = elements.dims.len() <= 1;
-        let single = keeps || !along || is_invariant || !is_run;
+        let single = keeps || !along || is_invariant;
         let lanes = if single { 1 } else { lanes(&elements, Some(&rows), &accesses) };
         let wanted = (elements.count() / lanes).div_ceil(READS).next_power_of_two();
         // Few rows are shared by more threads; neighbouring rows by fewer, so that reads are side by side.
@@ -77,8 +75,7 @@ impl Walk {
         let loads = accesses.iter().filter(|access| own(&rows, access) && own(&elements, access)).count();
         let turns = elements.count() / (threads * lanes);
         let [of_one, of_all] = HELD;
-        let holds = is_run
-            && elements.count().is_multiple_of(threads * lanes)
+        let holds = elements.count().is_multiple_of(threads * lanes)
             && turns * lanes <= of_one
             && turns * lanes * loads <= of_all
             && !program.gathers();
@@ -305,12 +302,11 @@ impl Writer<'_> {
 
     /// Stores values of rows, and of elements in a last pass.
     fn stores(&mut self, b: &mut Builder, is_inside: Value) {
-        let is_of_row = |value: usize| self.program.nodes.get(value).is_some_and(|node| node.is_of_row);
-        let (rows, elements): (Vec<_>, Vec<_>) = self.program.stores.iter().partition(|store| {
-            // A value of the row may be stored for each of its elements.
-            let spreads = self.walk.elements.strides(&store.access).iter().any(|stride| *stride > 0);
-            is_of_row(store.value) && !spreads
-        });
+        // What has one place for a row is written once: vectors of it would reach into those of the next rows.
+        let (rows, elements): (Vec<_>, Vec<_>) =
+            self.program.stores.iter().partition(|store| {
+                self.walk.elements.strides(&store.access).iter().all(|stride| *stride == 0)
+            });
         b.when(is_inside, |b| {
             if !rows.is_empty() {
                 let is_first = b.equal(self.lane, 0);

@@ -176,3 +176,19 @@ fn rows_are_read_in_vectors_and_held() {
         assert_eq!(text.matches("memory: Global(Pointer(0))").count(), expected, "{width}");
     }
 }
+
+/// A value of the row that was loaded before anything was reduced is stored once, not by each thread as a vector, which would
+/// end behind the last row.
+#[test]
+fn values_of_rows_are_stored_in_their_places_alone() {
+    let (rows, width) = (5, 64);
+    let mut program = Program { dims: vec![rows, width], parameters: vec![IN, OUT], ..Program::default() };
+    let x = program.push(Origin::Load(access(0, &[width, 1])), Scalar::F32);
+    let first = program.push(Origin::Load(access(0, &[width, 0])), Scalar::F32);
+    let twice = program.compute(Scalar::F32, &[first], |b, x| b.mul(x[0], 2.0));
+    program.reduced = Some(vec![false, true]);
+    program.push(Origin::Reduce(Join::Sum, x), Scalar::F32);
+    program.stores.push(Store { value: twice, access: access(1, &[1, 0]) });
+    let x: Vec<f32> = (0..rows * width).map(|place| (place * 37 % 101) as f32).collect();
+    assert_eq!(run(&program, &x, rows), x.chunks(width).map(|row| 2.0 * row[0]).collect::<Vec<_>>());
+}
