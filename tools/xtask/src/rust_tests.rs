@@ -26,7 +26,12 @@ pub struct Part {
 /// The tests of the CPU plugin's kernels, which are not optimised: compiling them takes longer than running them.
 pub const KERNELS: Part = Part {
     name: "the CPU plugin",
-    cargo: |workspace| packages(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]),
+    cargo: |workspace| {
+        let mut cargo = packages(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]);
+        // Without optimization the frames of all forms of a kernel together take more than a thread's 2 MiB.
+        cargo.env("RUST_MIN_STACK", "8388608");
+        cargo
+    },
 };
 
 /// The tests of whole CPU engines, on the plugin's release build.
