@@ -15,7 +15,7 @@ use crate::tools::{self, VALGRIND};
 /// Folders of programs, one source file each.
 const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp"];
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Sanitizers make programs up to twenty times slower.
 const LIMIT_OF_SANITIZER: Duration = Duration::from_secs(600);

@@ -75,7 +75,9 @@ fn wasted_columns_are_avoided() {
     // One image of 7 × 7 wastes 15 of 64 columns, one of 14 × 14 wastes 12 of 208, and 16 images waste none.
     check(&images(1, [512, 64], [7, 7], [1, 1]), true, true, Algorithm::Automatic);
     check(&images(1, [512, 64], [14, 14], [1, 1]), true, true, Algorithm::Automatic);
-    check(&images(1, [511, 64], [7, 7], [1, 1]), true, false, Algorithm::Automatic);
+    check(&images(1, [128, 64], [7, 7], [1, 1]), true, true, Algorithm::Automatic);
+    check(&images(1, [127, 64], [7, 7], [1, 1]), true, false, Algorithm::Automatic);
+    check(&images(1, [511, 64], [14, 14], [1, 1]), true, false, Algorithm::Automatic);
     check(&images(1, [57, 64], [14, 14], [3, 2]), true, true, Algorithm::Automatic);
     check(&images(1, [57, 64], [28, 28], [3, 2]), true, false, Algorithm::Automatic);
     check(&images(16, [33, 64], [14, 14], [3, 2]), true, false, Algorithm::Automatic);
