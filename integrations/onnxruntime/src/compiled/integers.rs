@@ -148,7 +148,9 @@ macro_rules! operations {
             /// The lines have `count` elements of the type.
             unsafe fn of_bits(integer: Integer, count: usize, to: Line, [a, b]: [Line; 2]) {
                 let left = |x: T, y: T| x.checked_shl(bits(y as u64)).unwrap_or(ZERO);
-                let right = |x: T, y: T| x.checked_shr(bits(y as u64)).unwrap_or(ZERO);
+                // Beyond the width, and by negative numbers, only the sign is left.
+                let sign = |x: T| if x < ZERO { !ZERO } else { ZERO };
+                let right = |x: T, y: T| x.checked_shr(bits(y as u64)).unwrap_or(sign(x));
                 // SAFETY: the lines have `count` elements of the type, as this function requires.
                 unsafe {
                     match integer {
