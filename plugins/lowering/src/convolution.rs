@@ -25,24 +25,12 @@ pub fn suits(problem: &Planned) -> bool {
         || (window * problem.in_channels >= least_depth && problem.out_channels >= least_channels)
 }
 
-/// The kernels of a convolution with matrix tiles, in order. What they leave for each other is added to the graph.
+/// The kernels of a convolution with matrix tiles, in order, with an epilogue and what is passed for it. What they leave for each other is added to
+/// the graph.
 ///
 /// # Errors
 /// What is not supported.
 pub fn kernels(
-    graph: &mut Graph,
-    node: &Node,
-    problem: &Planned,
-    way: Way<'_>,
-) -> Result<Vec<Whole>, Refusal> {
-    kernels_with(graph, node, problem, way, None)
-}
-
-/// As [`kernels`], with an epilogue and what is passed for it.
-///
-/// # Errors
-/// What is not supported.
-pub fn kernels_with(
     graph: &mut Graph,
     node: &Node,
     problem: &Planned,

@@ -45,10 +45,8 @@ impl Multiplied {
         epilogue: (Epilogue, Vec<Argument>),
     ) -> Option<Vec<Whole>> {
         let written = match &self.problem {
-            Problem::Matmul(own) => product::kernels_with(graph, &self.node, own, way, Some(epilogue)),
-            Problem::Convolution(own) => {
-                convolution::kernels_with(graph, &self.node, own, way, Some(epilogue))
-            }
+            Problem::Matmul(own) => product::kernels(graph, &self.node, own, way, Some(epilogue)),
+            Problem::Convolution(own) => convolution::kernels(graph, &self.node, own, way, Some(epilogue)),
             _ => return None,
         };
         // The kernels without it stay where one cannot be written.

@@ -275,8 +275,8 @@ fn whole(
     let way = way::Way { target, name: &name, shares: !options.batch_invariant };
     // What tiles do not compute, a walk may.
     match problem {
-        Problem::Matmul(own) => return product::kernels(graph, node, own, way).ok().map(Ok),
-        Problem::Convolution(own) => return convolution::kernels(graph, node, own, way).ok().map(Ok),
+        Problem::Matmul(own) => return product::kernels(graph, node, own, way, None).ok().map(Ok),
+        Problem::Convolution(own) => return convolution::kernels(graph, node, own, way, None).ok().map(Ok),
         Problem::BlockScale(BlockScale::Quantize(own)) => {
             return Some(block_scale::quantize(graph, node, own, way).map(|whole| vec![whole]));
         }

@@ -60,19 +60,12 @@ pub(crate) fn launched(
     launches.all.into_iter().map(whole).collect()
 }
 
-/// The kernels of a matmul with matrix tiles, in order. What they leave for each other is added to the graph.
+/// The kernels of a matmul with matrix tiles, in order, with an epilogue and what is passed for it. What they leave for each other is added to
+/// the graph.
 ///
 /// # Errors
 /// What is not supported.
-pub fn kernels(graph: &mut Graph, node: &Node, p: &Matmul, way: Way<'_>) -> Result<Vec<Whole>, Refusal> {
-    kernels_with(graph, node, p, way, None)
-}
-
-/// As [`kernels`], with an epilogue and what is passed for it.
-///
-/// # Errors
-/// What is not supported.
-pub fn kernels_with(
+pub fn kernels(
     graph: &mut Graph,
     node: &Node,
     p: &Matmul,

@@ -59,13 +59,18 @@ impl Form {
         }
     }
 
-    /// The nearest number, of two the one whose last bit is 0. `cuts` makes the largest one of larger numbers.
-    fn encode(self, x: f32, cuts: bool) -> u8 {
+    /// All numbers without a sign, in order.
+    fn magnitudes(self) -> Vec<f32> {
+        (0..=self.most).map(|bits| self.magnitude(bits)).collect()
+    }
+
+    /// The nearest of [`Form::magnitudes`], of two the one whose last bit is 0. `cuts` makes the largest one of larger numbers.
+    fn encode(self, magnitudes: &[f32], x: f32, cuts: bool) -> u8 {
         if x.is_nan() {
             return self.nan | if self.is_unsigned_zero || x.is_sign_positive() { 0 } else { 0x80 };
         }
         let (sign, x) = (if x.is_sign_negative() { 0x80 } else { 0 }, x.abs());
-        let above = (0..=self.most).collect::<Vec<u8>>().partition_point(|bits| self.magnitude(*bits) < x);
+        let above = magnitudes.partition_point(|magnitude| *magnitude < x);
         // The next number, also where none is left.
         let above = u8::try_from(above).unwrap_or(self.most);
         let below = above.saturating_sub(1);
@@ -139,12 +144,15 @@ impl OnHost for Pack {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let [from] = reads else { return Err("numbers of no tensor".to_owned()) };
-        let form = Form::of(self.to).ok_or_else(|| format!("{} is no float of 8 bits", self.to.name()))?;
+        let name = self.to.name();
+        let form =
+            Form::of(self.to).ok_or_else(|| format!("the type is {name}, expected a float of 8 bits"))?;
+        let magnitudes = form.magnitudes();
         // SAFETY: the tensor is readable, as this function requires.
         let (numbers, to) = (unsafe { from.items::<f32>() }?, Shared(writes));
         divided(numbers.len(), 64, parallel, &|range| {
             let own = numbers.get(range.clone()).unwrap_or(&[]);
-            let bits: Vec<u8> = own.iter().map(|x| form.encode(*x, self.cuts)).collect();
+            let bits: Vec<u8> = own.iter().map(|x| form.encode(&magnitudes, *x, self.cuts)).collect();
             // SAFETY: the result has as many elements, which only this thread writes.
             to.get(0).into_iter().for_each(|to| unsafe { to.put(range.start, &bits) });
         })
@@ -155,6 +163,10 @@ impl OnHost for Pack {
 mod tests {
     use super::*;
 
+    fn encoded(form: Form, x: f32, cuts: bool) -> u8 {
+        form.encode(&form.magnitudes(), x, cuts)
+    }
+
     #[test]
     fn floats_of_8_bits_are_read_and_rounded() {
         let form = |element| Form::of(element).unwrap();
@@ -162,26 +174,26 @@ mod tests {
         assert_eq!([e4.decode(0x38), e4.decode(0x7e), e4.decode(0x81)], [1.0, 448.0, -(2f32.powi(-9))]);
         assert!(e4.decode(0x7f).is_nan() && e4.decode(0xff).is_nan());
         assert_eq!(
-            [e4.encode(1.0, true), e4.encode(1.0625, true), e4.encode(-1.1875, true)],
+            [encoded(e4, 1.0, true), encoded(e4, 1.0625, true), encoded(e4, -1.1875, true)],
             [0x38, 0x38, 0xba]
         );
         assert_eq!(
-            [e4.encode(1e9, true), e4.encode(1e9, false), e4.encode(464.0, false)],
+            [encoded(e4, 1e9, true), encoded(e4, 1e9, false), encoded(e4, 464.0, false)],
             [0x7e, 0x7f, 0x7e]
         );
         let e5 = form(Element::Float8E5m2);
         assert_eq!([e5.decode(0x3c), e5.decode(0x7b), e5.decode(0xfc)], [1.0, 57344.0, f32::NEG_INFINITY]);
-        assert_eq!([e5.encode(f32::INFINITY, false), e5.encode(f32::NEG_INFINITY, true)], [0x7c, 0xfb]);
+        assert_eq!([encoded(e5, f32::INFINITY, false), encoded(e5, f32::NEG_INFINITY, true)], [0x7c, 0xfb]);
         let e4z = form(Element::Float8E4m3Fnuz);
         assert_eq!([e4z.decode(0x40), e4z.decode(0x7f)], [1.0, 240.0]);
         assert_eq!(
-            [e4z.encode(-0.0, true), e4z.encode(f32::NAN, true), e4z.encode(1e9, false)],
+            [encoded(e4z, -0.0, true), encoded(e4z, f32::NAN, true), encoded(e4z, 1e9, false)],
             [0, 0x80, 0x80]
         );
         for element in [Element::Float8E4m3, Element::Float8E5m2, Element::Float8E5m2Fnuz] {
             let form = form(element);
             for bits in (0..=form.most).chain(0x81..=form.most | 0x80) {
-                assert_eq!(form.encode(form.decode(bits), false), bits, "{element:?}");
+                assert_eq!(encoded(form, form.decode(bits), false), bits, "{element:?}");
             }
         }
     }

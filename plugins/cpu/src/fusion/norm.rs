@@ -56,11 +56,7 @@ impl Fusion<'_> {
         }
         let mut before = self.clone();
         before.truncate_to(largest);
-        let after = Fusion::begin(prepared, uses, index, taken, true).and_then(|mut after| {
-            let largest = after.largest?;
-            after.truncate_to(largest);
-            Some((after, largest.result))
-        });
+        let after = self.following(index, taken);
         let with_after =
             after.and_then(|(after, result)| before.clone().fused(index, Some(after), result, isa, settings));
         with_after.or_else(|| before.fused(index, None, result(&node.operation)?, isa, settings))

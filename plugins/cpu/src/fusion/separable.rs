@@ -57,7 +57,7 @@ impl Bands {
 
 impl Fusion<'_> {
     /// The part of a depthwise convolution that begins here, the 1 × 1 convolution that alone reads its result, and what
-    /// follows; `None` if there is none, or if it does not pay.
+    /// follows; `None` where the graph has no such pair, or where separate steps are as fast.
     pub(crate) fn separable(&self, taken: &[bool], isa: Isa, settings: Settings) -> Option<Part> {
         let Self { prepared, uses, .. } = *self;
         let largest = self.largest?;
@@ -90,11 +90,7 @@ impl Fusion<'_> {
         let bands = bands(depthwise, pointwise, settings.threads, time)?;
         let mut before = self.clone();
         before.truncate_to(largest);
-        let after = Fusion::begin(prepared, uses, index, taken, true).and_then(|mut after| {
-            let largest = after.largest?;
-            after.truncate_to(largest);
-            Some((after, largest.result))
-        });
+        let after = self.following(index, taken);
         let way = Way { bands, isa, settings, time };
         let planned = after.and_then(|(after, result)| {
             in_own_frame(|| before.clone().with_pointwise((index, result), Some(after), way))

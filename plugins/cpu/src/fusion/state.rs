@@ -35,6 +35,16 @@ pub(crate) struct Fusion<'a> {
     pub(crate) without_reductions: Option<Candidate>,
 }
 
+impl Fusion<'_> {
+    /// Another node of the graph with its epilogue, and the epilogue's result; `None` if no node can join it.
+    pub(crate) fn following(&self, index: usize, taken: &[bool]) -> Option<(Self, i64)> {
+        let mut after = Self::begin(self.prepared, self.uses, index, taken, true)?;
+        let largest = after.largest?;
+        after.truncate_to(largest);
+        Some((after, largest.result))
+    }
+}
+
 /// A state in which only the last member's result is needed outside the fusion.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {

@@ -20,8 +20,10 @@ pub fn kernels(
     way: Way<'_>,
 ) -> Option<Result<Vec<Kernel>, Refusal>> {
     let wholes = match problem {
-        Problem::Matmul(own) => product::kernels(graph, node, own, way),
-        Problem::Convolution(own) if suits(graph, node, own) => convolution::kernels(graph, node, own, way),
+        Problem::Matmul(own) => product::kernels(graph, node, own, way, None),
+        Problem::Convolution(own) if suits(graph, node, own) => {
+            convolution::kernels(graph, node, own, way, None)
+        }
         _ => return None,
     };
     Some(wholes.map(|wholes| wholes.iter().map(|whole| of_whole(whole, way.target)).collect()))
