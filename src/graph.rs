@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph, Operation};
+use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph};
 use hipdnn_plugin_sdk::wire::{self, Layout, Summary, TensorSummary};
 
 use self::recent::Recent;
@@ -252,39 +252,10 @@ fn canonical(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
 
 fn convert(bytes: &[u8], layout: Layout) -> Result<Vec<u8>> {
     let read = wire::read(bytes).map(with_compute_types);
-    let read = if layout == Layout::G2 { read.map(with_types_of_scale) } else { read };
     let graph = read.and_then(|graph| wire::write(&graph, layout));
     graph.map_err(|error| {
         Error::not_supported(format!("the graph cannot be converted for the plugin: {error}"))
     })
-}
-
-/// Gives a batch normalization's per-channel outputs the type of scale: frontends of November 2025 default to the type of images,
-/// but AMD's plugin of that time, which passes MIOpen one descriptor for all of them, writes the type of scale.
-fn with_types_of_scale(mut graph: Graph) -> Graph {
-    let narrow = [DataType::Half, DataType::Bfloat16];
-    let mut changed = Vec::new();
-    for node in &graph.nodes {
-        let (scale, written) = match &node.operation {
-            Operation::Batchnorm(b) => {
-                (b.scale, [b.mean, b.inv_variance, b.next_running_mean, b.next_running_variance])
-            }
-            Operation::BatchnormBackward(b) => (b.scale, [Some(b.dscale), Some(b.dbias), None, None]),
-            _ => continue,
-        };
-        let Some(of_scale) = graph.tensor(scale).map(|tensor| tensor.data_type) else { continue };
-        if of_scale == DataType::Float {
-            changed.extend(written.into_iter().flatten());
-        }
-    }
-    let io_type = graph.io_type;
-    for tensor in &mut graph.tensors {
-        if changed.contains(&tensor.uid) && narrow.contains(&tensor.data_type) && tensor.data_type == io_type
-        {
-            tensor.data_type = DataType::Float;
-        }
-    }
-    graph
 }
 
 /// Writes the graph's compute type into nodes that have none, as those of November 2025.
@@ -329,56 +300,6 @@ mod tests {
 
     fn bytes(name: &str, id: u8, dim: i64) -> Vec<u8> {
         wire::write(&graph(name, id, dim), Layout::G2).unwrap()
-    }
-
-    #[test]
-    fn per_channel_outputs_of_a_batch_normalization_of_2025_have_the_type_of_scale() {
-        use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormBackward};
-        use hipdnn_plugin_sdk::graph::{Node, Tensor};
-        let tensor = |uid, data_type, channel: bool| {
-            let dims = if channel { [1, 4, 1, 1] } else { [2, 4, 3, 3] };
-            Tensor::new(uid, data_type, &dims, &[dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1])
-        };
-        let of = |of_scale| {
-            let statistics = (6..=11).map(|uid| tensor(uid, DataType::Half, true));
-            let images = [1, 5, 12].map(|uid| tensor(uid, DataType::Half, false));
-            let training =
-                Batchnorm { mean: Some(6), inv_variance: Some(7), ..Batchnorm::new(1, 2, 3, 4, 5) };
-            let backward = BatchnormBackward {
-                dy: 5,
-                x: 1,
-                scale: 2,
-                dx: 12,
-                dscale: 8,
-                dbias: 9,
-                mean: None,
-                inv_variance: None,
-                peer_stats: Vec::new(),
-            };
-            let node = |operation| Node { name: String::new(), compute_type: DataType::Unset, operation };
-            let graph = Graph {
-                compute_type: DataType::Float,
-                io_type: DataType::Half,
-                tensors: [2, 3, 4]
-                    .map(|uid| tensor(uid, of_scale, true))
-                    .into_iter()
-                    .chain(images)
-                    .chain(statistics)
-                    .collect(),
-                nodes: vec![node(training.into()), node(backward.into())],
-                ..Graph::default()
-            };
-            let bytes = wire::write(&graph, Layout::G1).unwrap();
-            let frozen = foreign(&bytes).unwrap();
-            let newer = wire::read(frozen.bytes(Layout::G2).unwrap()).unwrap();
-            let older = wire::read(frozen.bytes(Layout::G1).unwrap()).unwrap();
-            assert_eq!(older, graph);
-            [1, 5, 6, 7, 8, 9, 10, 12].map(|uid| newer.tensor(uid).unwrap().data_type)
-        };
-        use DataType::{Float, Half};
-        // Nothing writes tensor 10, the others are images.
-        assert_eq!(of(Float), [Half, Half, Float, Float, Float, Float, Half, Half]);
-        assert_eq!(of(Half), [Half; 8]);
     }
 
     #[test]

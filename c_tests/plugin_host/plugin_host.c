@@ -7,14 +7,16 @@
  *   plugin_host [--device] FILE GRAPH=COUNT...
  *
  * loads the plugin in FILE and, for each GRAPH ("convolution", "biased", which adds a bias to one, "earlier", which is that in the
- * layout of 2025, "pointwise", or "unmarked", whose result is virtual and bound), expects COUNT of its engines to compute it.
+ * layout of 2025, "pointwise", "unmarked", whose result is virtual and bound, or one of batchnorm.h), expects COUNT of its engines
+ * to compute it.
  * Each of these describes itself, makes a plan, executes it, and executes it again after the plan was saved and loaded; the
  * result is compared with plain loops. Where no engine is expected, a reason must come to the log. With --device the tensors
  * are in the memory of the HIP device and the work goes to a stream.
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "../flatbuffer_writer.h"
+#include "batchnorm.h"
+#include "graphs.h"
 #include "interface.h"
 #include "memory.h"
 
@@ -77,166 +79,9 @@ static void log_line(severity severity, const char* message)
     check(known && message[0] != '\0' && strchr(message, '\n') == NULL, "a log line is one line of a known severity");
 }
 
-/* Graphs: float, at most four dimensions, without gaps */
-
-enum { MOST_TENSORS = 8, MOST_ELEMENTS = 1024, MOST_ENGINES = 32 };
-enum { FLOAT = 1, CROSS_CORRELATION = 2, POINTWISE = 2, CONVOLUTION_FWD = 5, ADD = 2, RELU_FWD = 34 };
-
-typedef struct tensor {
-    int64_t uid;
-    int64_t dims[4];
-    bool is_virtual, is_output;
-    float values[MOST_ELEMENTS]; /* what goes in, or is expected to come out */
-} tensor;
-
-typedef struct graph {
-    const char* name;
-    tensor tensors[MOST_TENSORS];
-    int tensor_count;
-    flatbuffer builder;
-    uint32_t nodes[4];
-    uint32_t node_count;
-    constant_data bytes;
-} graph;
-
-static size_t elements(const tensor* t) { return (size_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]); }
-
-static tensor* add_tensor(graph* g, int64_t n, int64_t c, int64_t h, int64_t w)
-{
-    tensor* t = &g->tensors[g->tensor_count++];
-    const int64_t dims[4] = {n, c, h, w};
-    memcpy(t->dims, dims, sizeof dims);
-    t->uid = 100 + g->tensor_count;
-    for (size_t i = 0; i < elements(t); i++) {
-        t->values[i] = (float)((int)(i * 37 + (size_t)t->uid * 11) % 17 - 8) / 8.0f;
-    }
-    return t;
-}
-
-/* A node of a table that is finished, with the number of its kind; in 2025 it had no type to compute with before that. */
-static void add_node(graph* g, int kind, uint32_t table)
-{
-    flatbuffer* fb = &g->builder;
-    const uint32_t name = fb_text(fb, "node");
-    const bool earlier = strcmp(g->name, "earlier") == 0;
-    fb_begin(fb);
-    fb_reference(fb, 0, name);
-    fb_reference(fb, earlier ? 2 : 3, table);
-    fb_byte(fb, 1, earlier ? kind : FLOAT);
-    if (!earlier) {
-        fb_byte(fb, 2, kind);
-    }
-    g->nodes[g->node_count++] = fb_end(fb);
-}
-
-static void add_pointwise(graph* g, int mode, const tensor* a, const tensor* b, const tensor* out)
-{
-    flatbuffer* fb = &g->builder;
-    fb_begin(fb);
-    fb_long(fb, 5, a->uid);
-    if (b != NULL) {
-        fb_long(fb, 6, b->uid);
-    }
-    fb_long(fb, 8, out->uid);
-    fb_byte(fb, 0, mode);
-    add_node(g, POINTWISE, fb_end(fb));
-}
-
-static void add_convolution(graph* g, const tensor* x, const tensor* w, const tensor* y, int64_t padding)
-{
-    flatbuffer* fb = &g->builder;
-    const int64_t paddings[2] = {padding, padding}, ones[2] = {1, 1};
-    const uint32_t before = fb_longs(fb, 2, paddings), after = fb_longs(fb, 2, paddings);
-    const uint32_t stride = fb_longs(fb, 2, ones), dilation = fb_longs(fb, 2, ones);
-    fb_begin(fb);
-    fb_long(fb, 0, x->uid);
-    fb_long(fb, 1, w->uid);
-    fb_long(fb, 2, y->uid);
-    fb_reference(fb, 3, before);
-    fb_reference(fb, 4, after);
-    fb_reference(fb, 5, stride);
-    fb_reference(fb, 6, dilation);
-    fb_byte(fb, 7, CROSS_CORRELATION);
-    add_node(g, CONVOLUTION_FWD, fb_end(fb));
-}
-
-static void finish(graph* g)
-{
-    flatbuffer* fb = &g->builder;
-    uint32_t tensors[MOST_TENSORS];
-    for (int i = 0; i < g->tensor_count; i++) {
-        const tensor* t = &g->tensors[i];
-        const int64_t strides[4] = {t->dims[1] * t->dims[2] * t->dims[3], t->dims[2] * t->dims[3], t->dims[3], 1};
-        const uint32_t stride = fb_longs(fb, 4, strides), dims = fb_longs(fb, 4, t->dims);
-        fb_begin(fb);
-        fb_long(fb, 0, t->uid);
-        fb_reference(fb, 3, stride);
-        fb_reference(fb, 4, dims);
-        fb_byte(fb, 2, FLOAT);
-        fb_byte(fb, 5, t->is_virtual);
-        tensors[i] = fb_end(fb);
-    }
-    const uint32_t all_tensors = fb_offsets(fb, (uint32_t)g->tensor_count, tensors);
-    const uint32_t all_nodes = fb_offsets(fb, g->node_count, g->nodes);
-    const uint32_t name = fb_text(fb, g->name);
-    fb_begin(fb);
-    fb_reference(fb, 0, name);
-    fb_reference(fb, 4, all_tensors);
-    fb_reference(fb, 5, all_nodes);
-    fb_byte(fb, 1, FLOAT);
-    fb_byte(fb, 2, FLOAT);
-    fb_byte(fb, 3, FLOAT);
-    g->bytes.ptr = fb_finish(fb, fb_end(fb), &g->bytes.size);
-}
-
-/* relu(a + b), with the sum as a virtual tensor; the result may be one, too, which is bound all the same */
-static void make_pointwise(graph* g, bool unmarked)
-{
-    const tensor* a = add_tensor(g, 2, 3, 4, 5);
-    const tensor* b = add_tensor(g, 2, 3, 4, 5);
-    tensor* sum = add_tensor(g, 2, 3, 4, 5);
-    tensor* y = add_tensor(g, 2, 3, 4, 5);
-    sum->is_virtual = true;
-    y->is_output = true;
-    y->is_virtual = unmarked;
-    for (size_t i = 0; i < elements(y); i++) {
-        y->values[i] = fmaxf(a->values[i] + b->values[i], 0.0f);
-    }
-    add_pointwise(g, ADD, a, b, sum);
-    add_pointwise(g, RELU_FWD, sum, NULL, y);
-    finish(g);
-}
-
-/* A 3x3 convolution with zero padding, optionally with a bias */
-static void make_convolution(graph* g, bool biased)
-{
-    enum { N = 2, C = 3, K = 4, H = 6, W = 5 };
-    const tensor* x = add_tensor(g, N, C, H, W);
-    const tensor* w = add_tensor(g, K, C, 3, 3);
-    const tensor* bias = biased ? add_tensor(g, 1, K, 1, 1) : NULL;
-    tensor* product = biased ? add_tensor(g, N, K, H, W) : NULL;
-    tensor* y = add_tensor(g, N, K, H, W);
-    y->is_output = true;
-    for (int i = 0; i < N * K * H * W; i++) {
-        const int n = i / (K * H * W), k = i / (H * W) % K, row = i / W % H, column = i % W;
-        float sum = biased ? bias->values[k] : 0.0f;
-        for (int j = 0; j < C * 9; j++) {
-            const int c = j / 9, h = row + j / 3 % 3 - 1, v = column + j % 3 - 1;
-            if (h >= 0 && h < H && v >= 0 && v < W) {
-                sum += x->values[((n * C + c) * H + h) * W + v] * w->values[k * C * 9 + j];
-            }
-        }
-        y->values[i] = sum;
-    }
-    add_convolution(g, x, w, biased ? product : y, 1);
-    if (biased) {
-        product->is_virtual = true;
-        add_pointwise(g, ADD, product, bias, y);
-    }
-    finish(g);
-}
-
 /* Execution */
+
+enum { MOST_ENGINES = 32 };
 
 /* With a workspace as large as the plan asks for, or with a null pointer. */
 static void execute_in(handle handle, context context, const graph* g, bool with_workspace)
@@ -249,12 +94,14 @@ static void execute_in(handle handle, context context, const graph* g, bool with
     }
     for (int i = 0; i < g->tensor_count; i++) {
         const tensor* t = &g->tensors[i];
-        if (!t->is_virtual || t->is_output) {
-            const size_t size = elements(t) * sizeof(float);
+        if ((!t->is_virtual || t->is_output) && !t->is_scalar) {
+            const size_t size = elements(t) * element_size(t);
+            unsigned char packed[sizeof t->values];
             buffers[count].uid = t->uid;
             buffers[count].ptr = memory_new(size);
             if (!t->is_output) {
-                memory_write(buffers[count].ptr, t->values, size);
+                pack(t, packed);
+                memory_write(buffers[count].ptr, packed, size);
             }
             count++;
         }
@@ -268,10 +115,13 @@ static void execute_in(handle handle, context context, const graph* g, bool with
                 t++;
             }
             float values[MOST_ELEMENTS];
-            memory_read(values, buffers[i].ptr, elements(t) * sizeof(float));
+            unsigned char packed[sizeof values];
+            memory_read(packed, buffers[i].ptr, elements(t) * element_size(t));
+            unpack(t, packed, values);
+            const float tolerance = t->stored == FLOAT ? 1e-4f : t->stored == HALF ? 4e-3f : 3e-2f;
             for (size_t j = 0; j < elements(t); j++) {
                 /* Written so that a NaN fails. */
-                if (!(fabsf(values[j] - t->values[j]) <= 1e-4f)) {
+                if (!(fabsf(values[j] - t->values[j]) <= tolerance * fmaxf(1.0f, fabsf(t->values[j])))) {
                     fprintf(stderr, "FAILED: tensor %" PRId64 "[%zu] is %g, expected %g\n", t->uid, j, values[j],
                             t->values[j]);
                     failures++;
@@ -359,21 +209,31 @@ static void run_engine(handle handle, int64_t engine, const graph* g)
     }
 }
 
+/* Makes the graph of this name. False if there is none. */
+static bool make(graph* g, const char* name)
+{
+    memset(g, 0, sizeof *g);
+    g->name = name;
+    g->is_earlier = strcmp(name, "earlier") == 0;
+    if (strcmp(name, "convolution") == 0) {
+        make_convolution(g, false);
+    } else if (strcmp(name, "biased") == 0 || g->is_earlier) {
+        make_convolution(g, true);
+    } else if (strcmp(name, "pointwise") == 0) {
+        make_pointwise(g, false);
+    } else if (strcmp(name, "unmarked") == 0) {
+        make_pointwise(g, true);
+    } else {
+        return make_batchnorm(g, name);
+    }
+    return true;
+}
+
 static void run_graph(handle handle, const char* name, long expected)
 {
     static graph g;
-    memset(&g, 0, sizeof g);
-    g.name = name;
-    if (strcmp(name, "convolution") == 0) {
-        make_convolution(&g, false);
-    } else if (strcmp(name, "biased") == 0 || strcmp(name, "earlier") == 0) {
-        make_convolution(&g, true);
-    } else if (strcmp(name, "pointwise") == 0) {
-        make_pointwise(&g, false);
-    } else if (strcmp(name, "unmarked") == 0) {
-        make_pointwise(&g, true);
-    } else {
-        check(false, "a graph is convolution, biased, earlier, pointwise or unmarked");
+    if (!make(&g, name)) {
+        check(false, "a graph is one of those named above");
         return;
     }
     int64_t engines[MOST_ENGINES];
@@ -471,7 +331,7 @@ int main(int argument_count, char** arguments)
         for (char** word = rest + 1; *word != NULL; word++) {
             char name[32] = "";
             long expected = 0;
-            if (CHECK(sscanf(*word, "%31[a-z]=%ld", name, &expected) == 2)) {
+            if (CHECK(sscanf(*word, "%31[a-z0-9-]=%ld", name, &expected) == 2)) {
                 run_graph(handle, name, expected);
             }
         }

@@ -8,7 +8,8 @@ use crate::graph::{DataType, Graph, GraphError, Node, Operation, Tensor, TensorV
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-/// Verifies and unpacks a graph of either layout.
+/// Verifies and unpacks a graph of either layout. In one of November 2025, channel outputs of batch normalizations
+/// get the [types that they were written with](with_types_of_scale).
 ///
 /// # Errors
 /// When the bytes are not well formed, or contain an unknown operation, type or mode.
@@ -18,7 +19,7 @@ pub fn read(bytes: &[u8]) -> Result<Graph> {
     let tensors = graph.tables(graph_field::TENSORS)?.map(|table| tensor(&table?)).collect::<Result<_>>()?;
     let nodes =
         graph.tables(graph_field::NODES)?.map(|table| node(&table?, layout)).collect::<Result<_>>()?;
-    Ok(Graph {
+    let graph = Graph {
         name: text(graph.text(graph_field::NAME)?),
         compute_type: data_type(&graph, graph_field::COMPUTE_TYPE)?,
         intermediate_type: data_type(&graph, graph_field::INTERMEDIATE_TYPE)?,
@@ -31,7 +32,38 @@ pub fn read(bytes: &[u8]) -> Result<Graph> {
             .inline::<12, 4>(graph_field::MIN_API_VERSION)?
             .map(api_version),
         id: graph.inline::<16, 1>(graph_field::ID)?,
+    };
+    Ok(match layout {
+        Layout::G1 => with_types_of_scale(graph),
+        Layout::G2 => graph,
     })
+}
+
+/// Gives channel outputs of a batch normalization the type of scale: frontends of November 2025 fill in the type of
+/// images, but AMD's plugin of that time, which passes MIOpen one descriptor for all of them, writes the type of scale.
+fn with_types_of_scale(mut graph: Graph) -> Graph {
+    let narrow = [DataType::Half, DataType::Bfloat16];
+    let mut changed = Vec::new();
+    for node in &graph.nodes {
+        let (scale, written) = match &node.operation {
+            Operation::Batchnorm(b) => {
+                (b.scale, [b.mean, b.inv_variance, b.next_running_mean, b.next_running_variance])
+            }
+            Operation::BatchnormBackward(b) => (b.scale, [Some(b.dscale), Some(b.dbias), None, None]),
+            _ => continue,
+        };
+        if graph.tensor(scale).is_some_and(|tensor| tensor.data_type == DataType::Float) {
+            changed.extend(written.into_iter().flatten());
+        }
+    }
+    let io_type = graph.io_type;
+    for tensor in &mut graph.tensors {
+        if changed.contains(&tensor.uid) && narrow.contains(&tensor.data_type) && tensor.data_type == io_type
+        {
+            tensor.data_type = DataType::Float;
+        }
+    }
+    graph
 }
 
 pub(super) fn text(bytes: &[u8]) -> String {

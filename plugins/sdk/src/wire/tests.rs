@@ -223,3 +223,45 @@ fn shared_settings_and_knobs_cannot_unpack_without_bound() {
     let message = read_engine_details(&write_engine_details(&details)).unwrap_err().0;
     assert!(message.contains("1025 knobs"), "{message}");
 }
+
+#[test]
+fn channel_outputs_of_a_batch_normalization_of_2025_have_the_type_of_scale() {
+    use crate::graph::DataType::{Float, Half};
+    use crate::graph::operation::{Batchnorm, BatchnormBackward};
+    let tensor = |uid, data_type, channel: bool| {
+        let dims = if channel { [1, 4, 1, 1] } else { [2, 4, 3, 3] };
+        Tensor::new(uid, data_type, &dims, &[dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1])
+    };
+    let graph = |of_scale| {
+        let training = Batchnorm { mean: Some(6), inv_variance: Some(7), ..Batchnorm::new(1, 2, 3, 4, 5) };
+        let backward = BatchnormBackward {
+            dy: 5,
+            x: 1,
+            scale: 2,
+            dx: 12,
+            dscale: 8,
+            dbias: 9,
+            mean: None,
+            inv_variance: None,
+            peer_stats: Vec::new(),
+        };
+        let node = |operation| Node { name: String::new(), compute_type: DataType::Unset, operation };
+        let parameters = [2, 3, 4].map(|uid| tensor(uid, of_scale, true)).into_iter();
+        let images = [1, 5, 12].map(|uid| tensor(uid, Half, false));
+        Graph {
+            compute_type: Float,
+            io_type: Half,
+            tensors: parameters.chain(images).chain((6..=11).map(|uid| tensor(uid, Half, true))).collect(),
+            nodes: vec![node(training.into()), node(backward.into())],
+            ..Graph::default()
+        }
+    };
+    let types = |of_scale, layout| {
+        let read = read(&write(&graph(of_scale), layout).unwrap()).unwrap();
+        [1, 5, 6, 7, 8, 9, 10, 12].map(|uid| read.tensor(uid).unwrap().data_type)
+    };
+    // Nothing writes tensor 10, the others that stay are images.
+    assert_eq!(types(Float, Layout::G1), [Half, Half, Float, Float, Float, Float, Half, Half]);
+    assert_eq!(types(Half, Layout::G1), [Half; 8]);
+    assert_eq!(types(Float, Layout::G2), [Half; 8]);
+}

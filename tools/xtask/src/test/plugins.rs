@@ -15,6 +15,20 @@ use crate::tools::{self, VALGRIND};
 /// Under valgrind, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// The graphs; devices that are not there compute none of them.
+const GRAPHS: [&str; 10] = [
+    "convolution",
+    "earlier",
+    "pointwise",
+    "unmarked",
+    "gradients-half-2025",
+    "gradients-bfloat-2025",
+    "gradients-half-2026",
+    "statistics-half-2025",
+    "statistics-bfloat-2025",
+    "statistics-half-2026",
+];
+
 pub fn run(context: &Context, steps: &mut Steps) {
     let mut host = None;
     steps.run("a host in C", || {
@@ -47,7 +61,7 @@ fn load(
     expected: &str,
     all_engines: bool,
 ) -> Result<String, Failure> {
-    let graphs = ["convolution", "pointwise", "unmarked"].map(|graph| format!("{graph}={expected}"));
+    let graphs = GRAPHS.map(|graph| format!("{graph}={expected}"));
     let paths = [host.as_os_str(), plugin.as_os_str()];
     let mut words = before.iter().map(OsStr::new).chain(paths).chain(graphs.iter().map(OsStr::new));
     let program = words.next().unwrap_or_default();
