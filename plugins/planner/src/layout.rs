@@ -69,6 +69,14 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The same elements as another layout, with these axes.
+    pub(crate) fn of_axes<const RANK: usize>(dims: &[usize; RANK], strides: &[usize; RANK]) -> Self {
+        let mut layout = Self { rank: RANK, dims: [1; MAX_RANK], strides: [0; MAX_RANK] };
+        layout.dims[..RANK].copy_from_slice(dims);
+        layout.strides[..RANK].copy_from_slice(strides);
+        layout
+    }
+
     /// Number of dimensions.
     pub fn rank(&self) -> usize {
         self.rank

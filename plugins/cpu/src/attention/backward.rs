@@ -103,7 +103,7 @@ impl<T: Functions> Backward<T> {
         let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;
         let work = scores * (terms * fused::<T>(isa) + 2.0 * WEIGHT);
         Ok(Self {
-            lengths: Lengths { shape, lengths: gradients.options.lengths },
+            lengths: Lengths::new(shape, gradients.options.lengths, 1),
             factor: ScaleSource::of(&gradients.options.scale)?,
             scores: Scores::of(&gradients.options, &shape)?,
             dropout: gradients.options.dropout.as_ref().map(|of| Dropout::of(of, &shape)).transpose()?,

@@ -157,7 +157,7 @@ impl<T: Weight> Forward<T> {
             ])
         })?;
         Ok(Self {
-            lengths: Lengths { shape, lengths: attention.options.lengths },
+            lengths: Lengths::new(shape, attention.options.lengths, attention.rows_of_query),
             factor: ScaleSource::of(&attention.options.scale)?,
             factors: Scales::of(attention)?,
             scores,

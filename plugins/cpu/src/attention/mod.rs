@@ -26,6 +26,8 @@ pub(crate) mod softmax;
 #[cfg(test)]
 mod tests;
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
 use crate::dtype::element::{Compute, with_compute};
@@ -42,6 +44,8 @@ pub(crate) fn plan(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     refuse(attention)?;
+    let grouped = in_own_frame(|| attention.grouped().map(Box::new));
+    let attention = grouped.as_deref().unwrap_or(attention);
     with_compute!(compute, T => boxed(|| Forward::<T>::plan(attention, isa, threads)))
 }
 

@@ -22,10 +22,16 @@ pub(crate) struct Sequence {
 /// The lengths of the sequences.
 pub(crate) struct Lengths {
     pub(crate) shape: Shape,
-    pub(crate) lengths: Option<[Integers; 2]>,
+    lengths: Option<[Integers; 2]>,
+    /// Rows of queries that a length counts as one.
+    rows_of_query: usize,
 }
 
 impl Lengths {
+    pub(crate) fn new(shape: Shape, lengths: Option<[Integers; 2]>, rows_of_query: usize) -> Self {
+        Self { shape, lengths, rows_of_query }
+    }
+
     /// The sequence with an index in the batch, whose length was checked.
     pub(crate) fn sequence(&self, tensors: Pointers<'_>, index: usize) -> Sequence {
         let Shape { queries, keys, packed, .. } = self.shape;
@@ -34,13 +40,14 @@ impl Lengths {
         };
         let length = |integers, index| tensors.integer(integers, [index, 0]) as usize;
         let first = if packed { (0..index).map(|index| length(of_queries, index)).sum() } else { 0 };
-        Sequence { index, queries: length(of_queries, index), keys: length(of_keys, index), first }
+        let queries = self.rows_of_query * length(of_queries, index);
+        Sequence { index, queries, keys: length(of_keys, index), first }
     }
 
     /// Whether the tensors have room for every length.
     pub(crate) fn check(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         let Some([of_queries, of_keys]) = &self.lengths else { return Ok(()) };
-        let (mut queries_left, packed) = (self.shape.queries, self.shape.packed);
+        let (mut queries_left, packed) = (self.shape.queries / self.rows_of_query, self.shape.packed);
         for index in 0..self.shape.batch {
             for (name, integers, most) in
                 [("seq_len_q", of_queries, queries_left), ("seq_len_kv", of_keys, self.shape.keys)]

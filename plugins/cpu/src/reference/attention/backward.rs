@@ -55,7 +55,7 @@ impl Backward {
         let fits = |count: &usize| count.checked_mul(size_of::<f64>()).is_some();
         let scratch = Some(shape.depth.max(shape.value_depth)).filter(fits);
         Ok(Self {
-            lengths: Lengths { shape, lengths: gradients.options.lengths },
+            lengths: Lengths::new(shape, gradients.options.lengths, 1),
             scores,
             v: Rows::of("v", &gradients.v)?,
             o: Rows::of("o", &gradients.o)?,

@@ -63,7 +63,7 @@ impl Forward {
             matches!(attention.options.dropout, Some(Dropout::Random { .. }))
         });
         Ok(Self {
-            lengths: Lengths { shape, lengths: attention.options.lengths },
+            lengths: Lengths::new(shape, attention.options.lengths, attention.rows_of_query),
             v: Rows::of("v", &attention.v)?,
             o: Rows::of("o", &attention.o)?,
             sink: attention

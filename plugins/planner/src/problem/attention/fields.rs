@@ -115,6 +115,7 @@ impl<'a> Fields<'a> {
         let Results { o, stats, max, sum_exp } = &*results;
         Ok(in_own_frame(|| {
             Box::new(Attention {
+                rows_of_query: 1,
                 q: Sequences { operand: q, start: ragged_q },
                 k: Sequences { operand: k, start: paged(ragged_k, tables[0]) },
                 v: Sequences { operand: v, start: paged(ragged_v, tables[1]) },

@@ -5,6 +5,7 @@
 
 pub mod alibi;
 mod fields;
+mod grouped;
 pub mod options;
 pub mod shape;
 mod tensors;
@@ -41,6 +42,8 @@ pub struct Factors {
 pub struct Attention {
     /// The sizes.
     pub shape: Shape,
+    /// Rows of queries that the lengths of sequences count as one: 1 unless [`Attention::grouped`].
+    pub rows_of_query: usize,
     /// The queries.
     pub q: Sequences,
     /// The keys.
