@@ -1,29 +1,53 @@
-//! Channels last: a vector is a run of channels.
+//! Channels last: a vector is a run of channels. Rows of other dtypes than the compute type are converted, some at a time.
 
 use std::ops::Range;
 
-use crate::pooling::shape::{COLUMNS, Lines, PoolPlan, store_indices};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
+use crate::kernel::Refusal;
+use crate::pooling::shape::{COLUMNS, Lines, PoolPlan, ROWS, store_indices};
 use crate::pooling::windows::{TOGETHER, Vectors, Windows};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
+
+/// Bytes of converted rows, which stay in the L2 cache.
+const CONVERTED: usize = 256 << 10;
 
 /// A planned pooling.
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
     /// Columns whose windows are inside x.
     inner: Range<usize>,
+    converted: Option<Converted<T>>,
     parts: Parts,
 }
 
+/// How rows are converted.
+struct Converted<T> {
+    pack: Pack<T>,
+    store: Store<T>,
+    /// Rows of y that share converted rows of x.
+    together: usize,
+}
+
 impl<T: Float> ChannelsLast<T> {
-    /// Plans the pooling.
-    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
+    /// Plans the pooling for the dtypes of x and y.
+    pub(crate) fn plan(pool: PoolPlan<T>, types: [DataType; 2], threads: Threads) -> Result<Self, Refusal> {
         let (shape, work) = (pool.shape, pool.work());
         let rows = shape.rows().div_ceil(Parts::wanted(threads, work).div_ceil(shape.batch));
         let whole = [shape.channels, shape.rows()];
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [shape.channels, rows]);
-        Self { inner: shape.inner(), pool, parts }
+        let converted = if pool.x.image.run.same && pool.y.image.run.same {
+            None
+        } else {
+            let row = shape.input[COLUMNS] * shape.channels * size_of::<T>();
+            let more = (CONVERTED / row).saturating_sub(shape.window[ROWS]);
+            let together = more / shape.stride[ROWS] + 1;
+            Some(Converted { pack: pack_of("x", types[0])?, store: store_of("y", types[1])?, together })
+        };
+        Ok(Self { inner: shape.inner(), pool, converted, parts })
     }
 }
 
@@ -36,21 +60,34 @@ struct Row<T> {
     index: Option<(*mut i32, usize, usize)>,
 }
 
-impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
+impl<T: Float> PartKernel<T, 2> for ChannelsLast<T> {
     const NAME: &'static str = "pooling, channels last";
 
     fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    fn areas(&self) -> [usize; 0] {
-        []
+    /// The converted rows of x, and a row of y.
+    fn areas(&self) -> [usize; 2] {
+        let shape = &self.pool.shape;
+        let Some(Converted { together, .. }) = self.converted else { return [0; 2] };
+        let inputs = ((together - 1).saturating_mul(shape.stride[ROWS])).saturating_add(shape.window[ROWS]);
+        let inputs = inputs.min(shape.input[ROWS]);
+        [inputs * shape.input[COLUMNS] * shape.channels, shape.output[COLUMNS] * shape.channels]
     }
 
     #[inline(always)]
-    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 0>) {
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
         let Part { tensors, image, .. } = *part;
+        if let Some(converted) = &self.converted {
+            for first in part.rows.clone().step_by(converted.together) {
+                let rows = first..part.rows.end.min(first + converted.together);
+                // SAFETY: this function requires the part's tensors and areas, and the rows are the part's.
+                unsafe { self.converted_rows::<V>(part, converted, rows) };
+            }
+            return;
+        }
         let strides = [x.depth, x.image.strides[2], x.image.strides[3]];
         // SAFETY: this function requires the tensors, which have all of the elements.
         unsafe {
@@ -73,6 +110,60 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
+    /// Converts the rows of x that some rows of y read, and computes these.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`], for rows of the part, at most as many as are converted together.
+    #[inline(always)]
+    unsafe fn converted_rows<V: Vector<Scalar = T>>(
+        &self,
+        part: &Part<'_, T, 2>,
+        converted: &Converted<T>,
+        rows: Range<usize>,
+    ) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, image, areas: [from, to], .. } = *part;
+        let (channels, columns) = (shape.channels, shape.input[COLUMNS]);
+        let of_row = columns * channels;
+        // Windows may lie in the padding; those of later rows begin and end later.
+        let spans = || rows.clone().map(|row| shape.span(ROWS, row)).filter(|span| span.len > 0);
+        let first = spans().map(|span| span.first).min().unwrap_or(0);
+        let end = spans().map(|span| span.first + span.len).max().unwrap_or(first);
+        // SAFETY: the tensors have the rows, which are runs of channels, and the areas room for them.
+        unsafe {
+            let source = PackSource {
+                from: x.at(tensors, [image, 0, 0, first, 0]),
+                rows: end - first,
+                row: x.image.strides[2],
+                columns: of_row,
+                column: 1,
+                width: of_row,
+                row_stride: of_row,
+            };
+            if end > first {
+                (converted.pack)(V::ISA, &source, from);
+            }
+            let strides = [0, of_row, channels];
+            let from = from.wrapping_sub(first * of_row).cast_const();
+            let windows = Windows { from, strides, indexed: index.is_some() };
+            for row in rows {
+                let position = [image, 0, 0, row, 0];
+                let index =
+                    index.map(|index| (index.at(tensors, position), index.strides[4], index.strides[1]));
+                self.row::<V>(&windows, &shape.lines(row), &Row { to, column: channels, index });
+                let sums = Accumulators {
+                    from: to.cast_const(),
+                    row_stride: channels,
+                    rows: shape.output[COLUMNS],
+                    columns: channels,
+                    row: y.image.strides[3],
+                    column: 1,
+                };
+                (converted.store)(V::ISA, &sums, y.at(tensors, position));
+            }
+        }
+    }
+
     /// Computes a row: most channels in several vectors at a time, the last ones for several windows at a
     /// time.
     ///

@@ -69,15 +69,16 @@ fn plan_in<T: Float>(
         (Volume::<T>::of(&problem.x, problem.spatial)?, Volume::<T>::of(&problem.y, problem.spatial)?);
     let index = problem.index.map(|index| Index::of(&index, problem.spatial));
     let pool = PoolPlan { shape, isa, x, y, index };
+    let types = [problem.x.data_type, problem.y.data_type];
     Ok(if problem.backward {
         match pool.index {
             Some(index) => InParts::boxed(MaximumGradient::plan(pool, index, threads)),
             None => InParts::boxed(MeanGradient::plan(pool, threads)),
         }
-    } else if pool.is_last() {
-        InParts::boxed(ChannelsLast::plan(pool, threads))
+    } else if pool.is_last() || pool.is_convertible() {
+        InParts::boxed(ChannelsLast::plan(pool, types, threads)?)
     } else if Transposed::applies(&pool) {
-        InParts::boxed(Transposed::plan(pool, [problem.x.data_type, problem.y.data_type], threads)?)
+        InParts::boxed(Transposed::plan(pool, types, threads)?)
     } else {
         InParts::boxed(ChannelsFirst::plan(pool, threads))
     })

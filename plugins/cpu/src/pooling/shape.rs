@@ -21,6 +21,9 @@ pub(crate) fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3]
     all
 }
 
+/// Bytes of the rows of a window above which they are not converted together.
+const MOST_CONVERTED: usize = 1 << 20;
+
 /// The index tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct Index {
@@ -107,10 +110,24 @@ pub(crate) struct PoolPlan<T> {
 }
 
 impl<T: Float> PoolPlan<T> {
+    /// Whether both images are channels last.
+    fn are_last(&self) -> bool {
+        self.shape.channels >= 4 && [&self.x, &self.y].iter().all(|volume| volume.image.strides[1] == 1)
+    }
+
     /// Whether both images are channels last in the compute type.
     pub(crate) fn is_last(&self) -> bool {
-        let last = |volume: &Volume<T>| volume.image.run.same && volume.image.strides[1] == 1;
-        self.shape.channels >= 4 && last(&self.x) && last(&self.y)
+        self.are_last() && self.x.image.run.same && self.y.image.run.same
+    }
+
+    /// Whether both images are channels last in any dtype, with rows of x that can be converted as runs.
+    pub(crate) fn is_convertible(&self) -> bool {
+        let Shape { input, output, window, channels, .. } = &self.shape;
+        let row = input[COLUMNS].saturating_mul(*channels).saturating_mul(size_of::<T>());
+        self.are_last()
+            && [input[DEPTH], output[DEPTH], window[DEPTH]] == [1; 3]
+            && self.x.image.strides[3] == *channels
+            && window[ROWS].min(input[ROWS]).saturating_mul(row) <= MOST_CONVERTED
     }
 
     /// Estimated nanoseconds on one thread.
