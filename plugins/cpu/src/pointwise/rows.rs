@@ -21,6 +21,9 @@ use crate::threading::partition::{Threads, Workers};
 /// The longest row whose results still stay in the L2 cache.
 pub(crate) const LONGEST: usize = 1 << 15;
 
+/// The longest row of a softmax that reads and writes tensors in place: three passes over it beat five operations.
+const LONGEST_IN_PLACE: usize = 1 << 20;
+
 /// How many rows of a softmax are converted together.
 const TOGETHER: usize = 4;
 
@@ -58,6 +61,8 @@ pub(crate) struct Rows<T> {
     len: usize,
     /// The input and the function, if the chain is a softmax of contiguous rows.
     softmax: Option<(usize, RowFunction<T>)>,
+    /// Whether that reads and writes the tensors themselves.
+    in_place: bool,
     /// The softmax of adjacent columns, if the chain is one.
     columns: Option<Columns<T>>,
     workers: Workers,
@@ -84,8 +89,9 @@ impl<T: Functions> Rows<T> {
             kept.map(|(index, _)| *index).collect()
         };
         let len: usize = pick(dims, true).iter().product();
-        if len > LONGEST {
-            return Err(format!("a row of {len} elements, expected at most {LONGEST}"));
+        let too_long = |most: usize| Err(format!("a row of {len} elements, expected at most {most}"));
+        if len > LONGEST_IN_PLACE {
+            return too_long(LONGEST_IN_PLACE);
         }
         let input_is_one = |input: usize| {
             let strides = chain.inputs.get(input).map(|input| input.strides).unwrap_or_default();
@@ -123,6 +129,12 @@ impl<T: Functions> Rows<T> {
         let is_run = |access: &Access<T>| matches!(access, Access::Row(row) if row.is_run());
         let softmax =
             program.softmax().filter(|(input, _)| is_run(&output) && inputs.get(*input).is_some_and(is_run));
+        let is_direct = |access: &Access<T>| matches!(access, Access::Row(row) if row.direct);
+        let in_place =
+            softmax.is_some_and(|(input, _)| is_direct(&output) && inputs.get(input).is_some_and(is_direct));
+        if len > LONGEST && !in_place {
+            return too_long(LONGEST);
+        }
         let columns = program.softmax().filter(|_| softmax.is_none()).and_then(|(input, _)| {
             let (Access::Row(from), Access::Row(to)) = (inputs.get(input)?, &output) else { return None };
             let strides = [from.column()?, to.column()?];
@@ -130,7 +142,7 @@ impl<T: Functions> Rows<T> {
             are_columns.then_some(Columns { input, strides, run: T::SOFTMAX_COLUMNS? })
         });
         let is_invariant = threads.batch_invariant;
-        Ok(Self { program, inputs, output, nest, len, softmax, columns, workers, is_invariant })
+        Ok(Self { program, inputs, output, nest, len, softmax, in_place, columns, workers, is_invariant })
     }
 
     /// Computes the softmax of rows that are columns in memory.
@@ -165,6 +177,9 @@ impl<T: Functions> Rows<T> {
 
     /// Values of a worker's buffers: a row for each input, register and repeated value, and one for the result.
     fn room(&self) -> usize {
+        if self.in_place {
+            return 0;
+        }
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
     }
 
