@@ -11,6 +11,8 @@ use hipdnn_plugin_planner::in_own_frame;
 use crate::conv::as_matmul::{self, AsMatmul};
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
+#[cfg(target_arch = "x86_64")]
+use crate::conv::bfloat16_tiles;
 use crate::conv::by_tap;
 use crate::conv::cropped::Crop;
 use crate::conv::direct::problem::{Direct, Scheme};
@@ -385,7 +387,7 @@ fn supports_bfloat16(p: &Problem<'_>) -> Result<(), Refusal> {
 
 #[cfg(target_arch = "x86_64")]
 fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    boxed(|| plan_direct(p, pairs_of_bfloat16(p)?, p.settings))
+    bfloat16_tiles::plan_or(p, |settings| boxed(|| plan_direct(p, pairs_of_bfloat16(p)?, settings)))
 }
 
 /// For images that would waste many im2col columns. Needs constant weights: packing them for each execution

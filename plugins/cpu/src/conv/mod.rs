@@ -10,6 +10,8 @@
 
 pub(crate) mod as_matmul;
 pub(crate) mod backward_weights;
+#[cfg(target_arch = "x86_64")]
+mod bfloat16_tiles;
 mod by_tap;
 pub(crate) mod cost;
 pub(crate) mod cropped;

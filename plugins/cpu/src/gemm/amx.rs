@@ -9,25 +9,41 @@ use std::arch::x86_64::__cpuid_count;
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::os::processors;
 
-use crate::gemm::byte_tile::{ByteTile, GROUP};
+use crate::simd::cpu_isa::CpuIsa;
 
-/// Groups of columns in the largest tile.
-pub(crate) const GROUPS: usize = 2;
+/// Columns, and rows, of a hardware tile.
+pub(crate) const SIDE: usize = 16;
 
-/// Terms of a row of a tile.
-const TERMS: usize = 64;
+/// Words of terms in a row of a tile.
+pub(crate) const WORDS: usize = 16;
 
-/// Words in a row of a tile.
-const WORDS: usize = TERMS / 4;
+/// What the hardware tiles multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terms {
+    /// Four unsigned bytes of operand A in a word.
+    Unsigned,
+    /// Four signed bytes of operand A in a word.
+    Signed,
+    /// Two `bfloat16` numbers in a word.
+    Bfloat16,
+}
 
-/// Whether the processor has AMX for bytes and the system permits it. Only this function requests the
-/// permission, once, because it enlarges signal frames.
-pub(crate) fn is_available() -> bool {
-    static AVAILABLE: OnceLock<bool> = OnceLock::new();
-    *AVAILABLE.get_or_init(|| {
-        const TILES_AND_BYTES: u32 = 1 << 24 | 1 << 25;
-        __cpuid_count(7, 0).edx & TILES_AND_BYTES == TILES_AND_BYTES && processors::allow_tiles()
-    })
+/// Whether the processor has AMX for these terms, and the system and the environment permit it. Only this function
+/// requests the permission, once, because it enlarges signal frames.
+pub(crate) fn is_available(terms: Terms) -> bool {
+    static FEATURES: OnceLock<u32> = OnceLock::new();
+    const TILES: u32 = 1 << 24;
+    let needed = TILES
+        | match terms {
+            Terms::Bfloat16 => 1 << 22,
+            Terms::Unsigned | Terms::Signed => 1 << 25,
+        };
+    let features = *FEATURES.get_or_init(|| {
+        let features = __cpuid_count(7, 0).edx;
+        let permitted = features & TILES != 0 && CpuIsa::Amx.is_permitted() && processors::allow_tiles();
+        if permitted { features } else { 0 }
+    });
+    features & needed == needed
 }
 
 /// The shapes of the tiles.
@@ -49,18 +65,45 @@ static SHAPES: Shapes = Shapes {
     rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 
-/// Configures this thread's tiles. Call only if [`is_available`].
-pub(crate) fn begin() {
-    debug_assert!(is_available());
-    // SAFETY: AMX is only chosen on processors with tiles, and the shapes are valid.
+/// Configures this thread's tiles. Only where tiles are [available](is_available).
+pub(crate) fn configure() {
+    // SAFETY: kernels with tiles are only chosen on processors that have them, and the shapes are valid.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPES, options(nostack, readonly)) };
 }
 
 /// Releases this thread's tiles, so that the system need not save them.
-pub(crate) fn end() {
-    // SAFETY: the processor has tiles, as `begin` required.
+pub(crate) fn release() {
+    // SAFETY: the processor has tiles, as `configure` requires.
     unsafe { asm!("tilerelease", options(nostack, nomem)) };
 }
+
+/// Operands of up to 32 rows and columns: `to[r][j] = from[r][j] + Σ a[r][t][l] · b[t + l][j]` over the taps t and the
+/// words l. Strides are in bytes.
+#[repr(C)]
+pub(crate) struct Product {
+    pub(crate) a: *const u8,
+    /// The second 16 rows, which may overlap the first.
+    pub(crate) second_a: *const u8,
+    pub(crate) a_stride: usize,
+    /// One word of each column for each word of terms.
+    pub(crate) b: *const u8,
+    pub(crate) b_stride: usize,
+    /// Words of terms of a tap: a positive multiple of [`WORDS`].
+    pub(crate) words: usize,
+    /// The first of the offsets of the taps in operand B, in words, and the end of these; at least one.
+    pub(crate) taps: *const usize,
+    pub(crate) taps_end: *const usize,
+    /// Initial sums and those of the second rows; null for zeros.
+    pub(crate) from: *const u8,
+    pub(crate) second_from: *const u8,
+    pub(crate) from_stride: usize,
+    pub(crate) to: *mut u8,
+    pub(crate) second_to: *mut u8,
+    pub(crate) to_stride: usize,
+}
+
+/// A matrix has a single tap.
+pub(crate) static MATRIX: [usize; 1] = [0];
 
 /// The loop over the terms of one or two times 16 rows and 16 columns.
 macro_rules! tile {
@@ -70,14 +113,19 @@ macro_rules! tile {
     ($name:ident, $multiply:literal, $rows:tt, $columns:tt, [$($tile:tt)*]) => {
         /// # Safety
         /// As [`run`].
-        unsafe fn $name(tile: &ByteTile) {
-            let second_row = tile.a.wrapping_add(16 * tile.a_stride);
-            let stride = tile!(@count $columns) * GROUP * 4;
-            let to_second = tile.to.wrapping_add(16 * tile.to_stride);
+        unsafe fn $name(product: &Product) {
             // SAFETY: the tiles are configured, and the operands have the rows, columns and terms.
             unsafe {
                 asm!(
-                    "/* {to1} */ tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+                    "mov {x}, [{p} + {from}]", "mov {y}, [{p} + {from_stride}]", "test {x}, {x}", "jz 3f",
+                    "tileloadd tmm0, [{x} + {y}*1]",
+                    tile!(@columns $columns, "tileloadd tmm1, [{x} + {y}*1 + 64]"),
+                    tile!(@rows $rows, "mov {x}, [{p} + {second_from}]"),
+                    tile!(@rows $rows, "tileloadd tmm2, [{x} + {y}*1]"),
+                    tile!(@both $rows $columns, "tileloadd tmm3, [{x} + {y}*1 + 64]"),
+                    "jmp 4f",
+                    "3: tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+                    "4: mov {b}, [{tap}]", "shl {b}, 2", "add {b}, [{p} + {first}]", "mov {left}, [{p} + {words}]",
                     "2: tileloadd tmm4, [{a0} + {a_stride}*1]", "tileloadd tmm6, [{b} + {b_stride}*1]",
                     concat!($multiply, " tmm0, tmm4, tmm6"),
                     tile!(@columns $columns, "tileloadd tmm7, [{b} + {b_stride}*1 + 64]"),
@@ -85,21 +133,33 @@ macro_rules! tile {
                     tile!(@rows $rows, "tileloadd tmm5, [{a1} + {a_stride}*1]"),
                     tile!(@rows $rows, concat!($multiply, " tmm2, tmm5, tmm6")),
                     tile!(@both $rows $columns, concat!($multiply, " tmm3, tmm5, tmm7")),
-                    "add {a0}, 64", "add {a1}, 64", "add {b}, {step}", "dec {left}", "jnz 2b",
-                    "tilestored [{to} + {to_stride}*1], tmm0",
-                    tile!(@columns $columns, "tilestored [{to} + {to_stride}*1 + 64], tmm1"),
-                    tile!(@rows $rows, "tilestored [{to1} + {to_stride}*1], tmm2"),
-                    tile!(@both $rows $columns, "tilestored [{to1} + {to_stride}*1 + 64], tmm3"),
-                    a0 = inout(reg) tile.a => _, a1 = inout(reg) second_row => _, a_stride = in(reg) tile.a_stride,
-                    b = inout(reg) tile.b => _, b_stride = in(reg) stride, step = in(reg) WORDS * stride,
-                    left = inout(reg) tile.words / WORDS => _, to = in(reg) tile.to, to1 = in(reg) to_second,
-                    to_stride = in(reg) tile.to_stride * 4, options(nostack), $(out($tile) _),*
+                    "add {a0}, 64", "add {a1}, 64", "add {b}, {step}", "sub {left}, 16", "jnz 2b",
+                    "add {tap}, 8", "cmp {tap}, [{p} + {taps_end}]", "jne 4b /* {second_from} {second_to} */",
+                    "mov {x}, [{p} + {to}]", "mov {y}, [{p} + {to_stride}]",
+                    "tilestored [{x} + {y}*1], tmm0",
+                    tile!(@columns $columns, "tilestored [{x} + {y}*1 + 64], tmm1"),
+                    tile!(@rows $rows, "mov {x}, [{p} + {second_to}]"),
+                    tile!(@rows $rows, "tilestored [{x} + {y}*1], tmm2"),
+                    tile!(@both $rows $columns, "tilestored [{x} + {y}*1 + 64], tmm3"),
+                    p = in(reg) product, x = out(reg) _, y = out(reg) _,
+                    a0 = inout(reg) product.a => _, a1 = inout(reg) product.second_a => _,
+                    a_stride = in(reg) product.a_stride, b = out(reg) _,
+                    b_stride = in(reg) product.b_stride, step = in(reg) WORDS * product.b_stride,
+                    left = out(reg) _, tap = inout(reg) product.taps => _,
+                    first = const std::mem::offset_of!(Product, b),
+                    words = const std::mem::offset_of!(Product, words),
+                    taps_end = const std::mem::offset_of!(Product, taps_end),
+                    from = const std::mem::offset_of!(Product, from),
+                    second_from = const std::mem::offset_of!(Product, second_from),
+                    from_stride = const std::mem::offset_of!(Product, from_stride),
+                    to = const std::mem::offset_of!(Product, to),
+                    second_to = const std::mem::offset_of!(Product, second_to),
+                    to_stride = const std::mem::offset_of!(Product, to_stride),
+                    options(nostack), $(out($tile) _),*
                 );
             }
         }
     };
-    (@count one) => { 1 };
-    (@count two) => { 2 };
     (@rows one, $line:expr) => { "" };
     (@rows two, $line:expr) => { $line };
     (@columns one, $line:expr) => { "" };
@@ -116,25 +176,34 @@ tile!(signed_1_1, "tdpbssd", one, one);
 tile!(signed_1_2, "tdpbssd", one, two);
 tile!(signed_2_1, "tdpbssd", two, one);
 tile!(signed_2_2, "tdpbssd", two, two);
+tile!(bfloat16_1_1, "tdpbf16ps", one, one);
+tile!(bfloat16_1_2, "tdpbf16ps", one, two);
+tile!(bfloat16_2_1, "tdpbf16ps", two, one);
+tile!(bfloat16_2_2, "tdpbf16ps", two, two);
 
-/// Computes a tile; rows are computed 16 at a time.
+/// Computes one or two times 16 rows and columns.
 ///
 /// # Safety
-/// This thread's tiles are configured ([`begin`]). `words` is a positive multiple of 16, operand A has the
-/// rows rounded up to 16, operand B the words of `groups` groups of columns, and `to` has room for as many
-/// rows and columns.
+/// Terms are available, and tiles are [configured](configure) on this thread. `a` has 16 rows and so has `second_a`
+/// if `two_rows`, with the words
+/// of all taps; operand B has the words of 16 or, if `two_columns`, 32 columns for each tap; `from`, unless null, and `to` have
+/// these rows and columns.
 #[inline(always)]
-pub(crate) unsafe fn run(tile: &ByteTile, rows: usize, groups: usize) {
-    let run = match (tile.is_signed, rows > 16, groups > 1) {
-        (false, false, false) => unsigned_1_1,
-        (false, false, true) => unsigned_1_2,
-        (false, true, false) => unsigned_2_1,
-        (false, true, true) => unsigned_2_2,
-        (true, false, false) => signed_1_1,
-        (true, false, true) => signed_1_2,
-        (true, true, false) => signed_2_1,
-        (true, true, true) => signed_2_2,
+pub(crate) unsafe fn run(product: &Product, terms: Terms, [two_rows, two_columns]: [bool; 2]) {
+    let run = match (terms, two_rows, two_columns) {
+        (Terms::Unsigned, false, false) => unsigned_1_1,
+        (Terms::Unsigned, false, true) => unsigned_1_2,
+        (Terms::Unsigned, true, false) => unsigned_2_1,
+        (Terms::Unsigned, true, true) => unsigned_2_2,
+        (Terms::Signed, false, false) => signed_1_1,
+        (Terms::Signed, false, true) => signed_1_2,
+        (Terms::Signed, true, false) => signed_2_1,
+        (Terms::Signed, true, true) => signed_2_2,
+        (Terms::Bfloat16, false, false) => bfloat16_1_1,
+        (Terms::Bfloat16, false, true) => bfloat16_1_2,
+        (Terms::Bfloat16, true, false) => bfloat16_2_1,
+        (Terms::Bfloat16, true, true) => bfloat16_2_2,
     };
     // SAFETY: this function requires tiles, operands and room.
-    unsafe { run(tile) };
+    unsafe { run(product) };
 }

@@ -7,6 +7,8 @@
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::byte_tile::GROUP;
 use crate::gemm::multiply::multiply_row;
 use crate::gemm::register::{Register, load};
 use crate::simd::array;
@@ -61,7 +63,7 @@ impl Form {
             let has_dots = is_x86_feature_detected!("avx512vnni") && CpuIsa::Avx512Vnni.is_permitted();
             if isa == Isa::Avx512 && has_dots {
                 forms.push(Self::Avx512Vnni);
-                if CpuIsa::Amx.is_permitted() && amx::is_available() {
+                if amx::is_available(amx::Terms::Unsigned) {
                     forms.push(Self::Amx);
                 }
             }
@@ -159,51 +161,55 @@ impl ByteKernel {
 
     #[cfg(target_arch = "x86_64")]
     fn amx() -> Self {
-        let (rows, groups) = (MAX_ROWS, amx::GROUPS);
-        Self { form: Form::Amx, rows, groups, terms: 64, row_step: 16, takes_signed: true, tiles: &[] }
+        let (rows, groups, terms) = (MAX_ROWS, MAX_ROWS / amx::SIDE, 4 * amx::WORDS);
+        Self { form: Form::Amx, rows, groups, terms, row_step: amx::SIDE, takes_signed: true, tiles: &[] }
     }
 
     /// Computes a tile of `rows` rows and `groups` groups of columns: at least 1 and at most those of the kernel.
     ///
     /// # Safety
     /// The processor has the form. Operand A has the rows, rounded up to `row_step`, and `words` words in each; operand B has the
-    /// words of each column, and `to` has room for as many rows and columns. For AMX, [`Session`] is alive on this thread.
+    /// words of each column, and `to` has room for as many rows and columns. For AMX, [`Session`](crate::gemm::session::Session) is alive on this thread.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &ByteTile, rows: usize, groups: usize) {
         // SAFETY: operands and room are those of the tile, and the processor has the form, as this function requires.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if self.form == Form::Amx {
-                return amx::run(tile, rows, groups);
+                return run_amx(tile, rows, groups);
             }
             self.tiles[rows - 1][groups - 1](tile);
         }
     }
 }
 
-/// A thread's state while it computes tiles.
-pub(crate) struct Session(Form);
-
-impl Session {
-    /// Prepares this thread for a form that the processor has.
-    pub(crate) fn of(form: Form) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if form == Form::Amx {
-            amx::begin();
-        }
-        Self(form)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let Self(form) = self;
-        #[cfg(target_arch = "x86_64")]
-        if *form == Form::Amx {
-            amx::end();
-        }
-        let _ = form;
-    }
+/// Computes a tile by AMX, rows 16 at a time.
+///
+/// # Safety
+/// As [`ByteKernel::run`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn run_amx(tile: &ByteTile, rows: usize, groups: usize) {
+    let stride = 4 * tile.to_stride;
+    let product = amx::Product {
+        a: tile.a,
+        second_a: tile.a.wrapping_add(amx::SIDE * tile.a_stride),
+        a_stride: tile.a_stride,
+        b: tile.b,
+        b_stride: 4 * groups * GROUP,
+        words: tile.words,
+        taps: amx::MATRIX.as_ptr_range().start,
+        taps_end: amx::MATRIX.as_ptr_range().end,
+        from: std::ptr::null(),
+        second_from: std::ptr::null(),
+        from_stride: 0,
+        to: tile.to.cast(),
+        second_to: tile.to.cast::<u8>().wrapping_add(amx::SIDE * stride),
+        to_stride: stride,
+    };
+    let terms = if tile.is_signed { amx::Terms::Signed } else { amx::Terms::Unsigned };
+    // SAFETY: the tiles are configured, and the operands have the rows and columns, as `run` requires.
+    unsafe { amx::run(&product, terms, [rows > amx::SIDE, groups > 1]) };
 }
 
 /// The tiles of a register type; `VECTORS` registers are a group.

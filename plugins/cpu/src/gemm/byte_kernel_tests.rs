@@ -1,5 +1,6 @@
-use crate::gemm::byte_kernel::{ByteKernel, Form, Session};
+use crate::gemm::byte_kernel::{ByteKernel, Form};
 use crate::gemm::byte_tile::{ByteTile, GROUP};
+use crate::gemm::session::Session;
 use crate::simd::isa::Isa;
 use crate::testing::Random;
 
@@ -15,7 +16,7 @@ fn tiles_of_every_form_and_size_are_exact() {
     let random = &mut Random::new(81);
     for form in Form::available(Isa::detect()) {
         let kernel = ByteKernel::of(form);
-        let _session = Session::of(form);
+        let _session = Session::of(form.has_tiles());
         for (rows, groups) in
             (1..=kernel.rows).flat_map(|rows| (1..=kernel.groups).map(move |groups| (rows, groups)))
         {

@@ -28,13 +28,15 @@ pub(crate) struct Context<T: 'static> {
     /// K block of sums longer than `max_k_block`.
     pub(crate) k_block: usize,
     pub(crate) max_k_block: usize,
+    /// Whether tiles are those of the hardware, which need a [`Session`](crate::gemm::session::Session).
+    pub(crate) uses_tiles: bool,
     pub(crate) pack_lhs: Find<Pack<T>>,
     pub(crate) pack_rhs: Find<Pack<T>>,
     pub(crate) store: Find<Store<T>>,
-    run: Tiles<T>,
-    long: LongTiles<T>,
-    run_wide: RunTile<T>,
-    run_line: RunLine<T>,
+    pub(super) run: Tiles<T>,
+    pub(super) long: LongTiles<T>,
+    pub(super) run_wide: RunTile<T>,
+    pub(super) run_line: RunLine<T>,
 }
 
 impl<T: Float> Context<T> {
@@ -61,6 +63,7 @@ impl<T: 'static> Context<T> {
             terms: K::TERMS,
             k_block: K::K_BLOCK,
             max_k_block: K::MAX_K_BLOCK,
+            uses_tiles: false,
             pack_lhs: K::pack_lhs,
             pack_rhs: K::pack_rhs,
             store: K::store_as,
@@ -87,12 +90,11 @@ impl<T: 'static> Context<T> {
     /// Computes a tile of `rows` rows and `vectors` vectors, at least 1 and at most those of
     /// [`Context::largest_for`]. In [`Order::Rows`] also the wide tile, or one row of up to
     /// [`MAX_LINE`](crate::gemm::kernel::MAX_LINE) vectors if `keep` is null and there is a single tap.
-    /// there is a single tap.
     ///
     /// # Safety
     /// The processor supports the kernel's instruction set. The terms of each row of `a`, whole vectors of
     /// each row of `b`, of `to`, and of `from`, the residual and `keep` unless null, and the bias of each row
-    /// are valid.
+    /// are valid. If the kernel uses hardware tiles, they are configured on this thread.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
         // SAFETY: this function requires the tile's rows and columns and the micro-kernel's instructions.

@@ -10,11 +10,14 @@
 pub(crate) mod accumulator;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod bfloat16_tiles;
 pub(crate) mod byte_kernel;
 #[cfg(test)]
 mod byte_kernel_tests;
 pub(crate) mod byte_tile;
 pub(crate) mod context;
+pub(crate) mod dots;
 pub(crate) mod im2col;
 pub(crate) mod kernel;
 #[cfg(test)]
@@ -26,4 +29,5 @@ pub(crate) mod pairs;
 mod pairs_tests;
 pub(crate) mod prefetch;
 pub(crate) mod register;
+pub(crate) mod session;
 pub(crate) mod tile;

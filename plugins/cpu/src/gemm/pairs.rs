@@ -12,6 +12,8 @@ use half::bf16;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::Bfloat16Pairs;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::amx;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
@@ -25,6 +27,8 @@ use crate::simd::vector::{Vector, VectorTask};
 pub(crate) struct Pairs {
     /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
+    /// By hardware tiles, too.
+    pub(crate) tiles: bool,
 }
 
 impl Pairs {
@@ -33,7 +37,8 @@ impl Pairs {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
             let is_permitted = CpuIsa::Avx512Bf16.is_permitted();
-            return Self { bfloat16: is_permitted && is_x86_feature_detected!("avx512bf16") };
+            let bfloat16 = is_permitted && is_x86_feature_detected!("avx512bf16");
+            return Self { bfloat16, tiles: bfloat16 && amx::is_available(amx::Terms::Bfloat16) };
         }
         let _ = isa;
         Self::default()

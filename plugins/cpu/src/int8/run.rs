@@ -2,8 +2,9 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::byte_kernel::{ByteKernel, MAX_ROWS, Session};
+use crate::gemm::byte_kernel::{ByteKernel, MAX_ROWS};
 use crate::gemm::byte_tile::GROUP;
+use crate::gemm::session::Session;
 use crate::int8::epilogue::Columns;
 use crate::int8::product::{Own, Product, Run, STAGED, Staging};
 use crate::int8::rows::{BLOCK, Rows};
@@ -182,7 +183,7 @@ impl Kernel for Product {
             let of = problem.group(group);
             let own = self.own(&areas, base.get(2), assignment.worker);
             let is_filled = state.filled.replace((group, block)) == Some((group, block));
-            let _session = Session::of(self.kernel.form);
+            let _session = Session::of(self.kernel.form.has_tiles());
             // SAFETY: the tensors have the group's rows and columns, each worker has its own areas, and no
             // two parts share results.
             unsafe {

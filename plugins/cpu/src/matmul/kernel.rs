@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::context::Context;
+use crate::gemm::dots::{DotProducts, MOST_ROWS};
 use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS};
-use crate::gemm::pack::{Accumulators, PackSource};
+use crate::gemm::pack::Accumulators;
+use crate::gemm::session::Session;
 use crate::gemm::tile::{RegisterEpilogue, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::matmul::problem::Problem;
@@ -32,35 +34,35 @@ const COPIED: usize = 2 << 20;
 const MAX_COPIED: usize = 1 << 24;
 
 /// Rows of operand A per unit of packing work.
-const COPIED_ROWS: usize = 32;
+pub(super) const COPIED_ROWS: usize = 32;
 
 /// Row strides in bytes at which the rows of a tile compete for few sets of the L1 cache.
 const CROWDED: usize = 1024;
 
 /// A planned matrix multiplication.
 pub(crate) struct Gemm<T: 'static> {
-    problem: Problem,
-    isa: Isa,
-    scheme: Scheme<T>,
+    pub(super) problem: Problem,
+    pub(super) isa: Isa,
+    pub(super) scheme: Scheme<T>,
     /// Words that a tile multiplies for each sum.
-    words: usize,
+    pub(super) words: usize,
     /// Whether the rows of operand B are read in place, because only one tile reads them.
     b_in_place: bool,
     /// Blocks of rows, panels of columns, and K blocks.
-    row_blocks: usize,
-    panels: usize,
+    pub(super) row_blocks: usize,
+    pub(super) panels: usize,
     /// How many panels are for wide tiles or lines, and the vectors of all of these; they come first.
     wide: usize,
     wide_vectors: usize,
-    depth_blocks: usize,
+    pub(super) depth_blocks: usize,
     /// Blocks of rows between two packings of operand A.
     group: usize,
     /// Row stride of packed rows.
-    row_stride: usize,
-    workers: Workers,
+    pub(super) row_stride: usize,
+    pub(super) workers: Workers,
     pack_workers: Workers,
     /// The prepacked panels of a constant operand B.
-    prepacked: Prepacked<T>,
+    pub(super) prepacked: Prepacked<T>,
     areas: ScratchLayout,
 }
 
@@ -97,14 +99,19 @@ impl<T: Accumulator> Gemm<T> {
         // Enough parts for the workers if there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
-        let keeps = settings.constant_weights && problem.has_one_rhs();
+        let has_dots = scheme.dots.is_some();
+        let keeps = settings.constant_weights && problem.has_one_rhs() && !has_dots;
         let most_rows = if keeps && isa.has_whole_vectors() { FEW_ROWS } else { ROWS };
         let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
-        let depth_blocks = if words <= kernel.max_k_block { 1 } else { words.div_ceil(kernel.k_block) };
+        let depth_blocks =
+            if has_dots || words <= kernel.max_k_block { 1 } else { words.div_ceil(kernel.k_block) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
         let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
-        let copies = copies * if b_in_place { READ } else { COPY };
+        let copies = match has_dots {
+            true => 0.0,
+            false => copies * if b_in_place { READ } else { COPY },
+        };
         let (wide, wide_vectors) = match m {
             1 if scheme.b_readable && n / kernel.lanes > kernel.vectors => {
                 let vectors = n / kernel.lanes;
@@ -145,7 +152,7 @@ impl<T: Accumulator> Gemm<T> {
         let pack_workers = threads.workers(copied as f64 * COPY, pack_parts);
         let areas = ScratchLayout {
             a: copied,
-            b: words.div_ceil(depth_blocks) * kernel.columns(),
+            b: if has_dots { 0 } else { words.div_ceil(depth_blocks) * kernel.columns() },
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
                 .max(widest * m.min(WIDE_ROWS)),
             row: if tile_epilogue.row.is_some() { widest } else { 0 },
@@ -189,7 +196,7 @@ impl<T: Accumulator> Gemm<T> {
     }
 
     /// The columns of a panel, in vectors.
-    fn vectors(&self, panel: usize) -> Range<usize> {
+    pub(super) fn vectors(&self, panel: usize) -> Range<usize> {
         if panel < self.wide {
             return part(self.wide_vectors, self.wide, panel);
         }
@@ -197,92 +204,6 @@ impl<T: Accumulator> Gemm<T> {
         let others = self.problem.n.div_ceil(self.scheme.kernel.lanes) - first;
         let vectors = part(others, self.panels - self.wide, panel - self.wide);
         first + vectors.start..first + vectors.end
-    }
-
-    /// Packs part of a block's rows.
-    ///
-    /// # Safety
-    /// `a` is the first element of operand A; `to` has room for the block.
-    unsafe fn copy_rows(&self, block: usize, index: usize, a: *const u8, to: *mut T) {
-        let Problem { a: lhs, m, k, .. } = &self.problem;
-        let rows = part(*m, self.row_blocks, block % self.row_blocks);
-        let first = index * COPIED_ROWS;
-        let last = (first + COPIED_ROWS).min(rows.len());
-        if first >= last {
-            return;
-        }
-        let [offset, ..] = self.problem.offsets(block / self.row_blocks);
-        // SAFETY: the rows are inside operand A.
-        unsafe {
-            let copy = PackSource {
-                from: a.add((offset + (rows.start + first) * lhs.row) * lhs.size),
-                rows: last - first,
-                row: lhs.row,
-                columns: *k,
-                column: lhs.column,
-                width: *k,
-                row_stride: self.row_stride,
-            };
-            (self.scheme.pack_a)(self.isa, &copy, to.add(first * self.row_stride));
-        }
-    }
-
-    /// The terms that some words are made of.
-    fn terms(&self, words: &Range<usize>) -> Range<usize> {
-        words.start * self.scheme.kernel.terms..(words.end * self.scheme.kernel.terms).min(self.problem.k)
-    }
-
-    /// Packs some words of the columns of a panel.
-    ///
-    /// # Safety
-    /// `b` is the first element of the panel's matrix; `to` has room for the words.
-    unsafe fn copy_panel(&self, vectors: &Range<usize>, words: &Range<usize>, b: *const u8, to: *mut T) {
-        let Problem { b: right, n, .. } = &self.problem;
-        let lanes = self.scheme.kernel.lanes;
-        let terms = self.terms(words);
-        let first = vectors.start * lanes;
-        // SAFETY: the terms and columns are inside operand B.
-        unsafe {
-            let copy = PackSource {
-                from: b.add((terms.start * right.row + first * right.column) * right.size),
-                rows: terms.len(),
-                row: right.row,
-                columns: (vectors.end * lanes).min(*n) - first,
-                column: right.column,
-                width: vectors.len() * lanes,
-                row_stride: vectors.len() * lanes,
-            };
-            (self.scheme.pack_b)(self.isa, &copy, to);
-        }
-    }
-
-    /// The offset of some words of a panel in the prepacked operand.
-    fn prepacked_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
-        (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
-    }
-
-    /// All panels of a constant operand B; null if they are not prepacked.
-    ///
-    /// # Safety
-    /// `b` is the operand's first element.
-    unsafe fn prepacked_panels(&self, b: *mut u8) -> *const T {
-        let b = Shared([b]);
-        let (panels, _) = self.prepacked.get(b.get(0), std::ptr::null_mut(), |to| {
-            if !to.is_null() {
-                let to = Shared([to.cast::<u8>()]);
-                self.workers.for_each_part(self.panels * self.depth_blocks, |_, index| {
-                    let vectors = self.vectors(index / self.depth_blocks);
-                    let words = part(self.words, self.depth_blocks, index % self.depth_blocks);
-                    // SAFETY: there is room for all panels, and each is copied by one worker.
-                    unsafe {
-                        let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
-                        self.copy_panel(&vectors, &words, b.get(0), to);
-                    }
-                });
-            }
-            true
-        });
-        panels
     }
 
     /// Computes the columns of a panel in a block of rows.
@@ -343,7 +264,7 @@ impl<T: Accumulator> Gemm<T> {
             } else if in_place {
                 (from.cast_const(), right.row)
             } else {
-                if !copied_by_first {
+                if !copied_by_first && self.scheme.dots.is_none() {
                     // SAFETY: operand B has these terms and columns, and the area room for a panel.
                     unsafe { self.copy_panel(&vectors, &words, matrix, panel) };
                 }
@@ -377,6 +298,25 @@ impl<T: Accumulator> Gemm<T> {
                     to_stride,
                     ..Tile::EMPTY
                 };
+                if let Some(dots) = self.scheme.dots {
+                    let products = DotProducts {
+                        a: tile.a,
+                        a_stride,
+                        rows: rows.len(),
+                        b: from.cast_const().cast(),
+                        b_stride: right.column,
+                        columns: columns.len(),
+                        terms: words.len(),
+                        to: sums,
+                        to_stride: width,
+                    };
+                    (tile.from, tile.depth) = (sums.cast_const(), 0);
+                    // SAFETY: rows, columns and terms are inside the operands, and the area has room for a tile's sums.
+                    unsafe {
+                        sums.write_bytes(0, if whole { 0 } else { rows.len() * width });
+                        dots(self.isa, &products);
+                    }
+                }
                 // SAFETY: rows, columns and terms are inside the operands and the result, which has whole
                 // vectors in whole panels only; the areas have room for a panel and for a block's sums.
                 unsafe { kernel.run(&mut tile, rows.len(), vectors.len()) };
@@ -404,12 +344,13 @@ impl<T: Accumulator> Gemm<T> {
 impl<T: Accumulator> Kernel for Gemm<T> {
     fn facts(&self) -> Facts {
         let kernel = &self.scheme.kernel;
-        Facts::tiled::<T>(
-            "gemm",
-            self.workers.threads(),
-            [kernel.rows, kernel.columns()],
-            self.scheme.kernel.terms,
-        )
+        if self.scheme.dots.is_some() {
+            let tile = [MOST_ROWS.min(self.problem.m), 1];
+            return Facts::tiled::<T>("dot products", self.workers.threads(), tile, 1);
+        }
+        let tile = [kernel.rows, kernel.columns()];
+        let tiled = Facts::tiled::<T>("gemm", self.workers.threads(), tile, kernel.terms);
+        Facts { matrix: kernel.uses_tiles, ..tiled }
     }
 
     fn scratch_size(&self) -> usize {
@@ -447,6 +388,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     |area: usize| Scratch::of_worker(base.get(3), layout[area + 1], worker, sizes[area]);
                 let areas = [0, 1, 2].each(own);
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
+                let _session = Session::of(self.scheme.kernel.uses_tiles);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
                 // worker; no two panels of blocks write the same elements of c.
                 unsafe {

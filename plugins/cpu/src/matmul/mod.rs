@@ -11,11 +11,14 @@
 
 pub(crate) mod epilogue;
 pub(crate) mod kernel;
+mod pack;
 pub(crate) mod problem;
 pub(crate) mod scheme;
 pub(crate) mod small;
 #[cfg(test)]
 mod tests;
+
+use hipdnn_plugin_planner::in_own_frame;
 
 use crate::dtype::element::{Compute, with_compute};
 use crate::dtype::sums;
@@ -77,10 +80,17 @@ pub(crate) fn plan_with(
         return Ok(kernel);
     }
     let problem = Problem::of(matmul);
+    let dots =
+        with_compute!(compute, T => in_own_frame(|| plan_dots::<T>(&problem, isa, settings, epilogue)));
+    if let Some(kernel) = dots {
+        return kernel;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let is_single = compute == Compute::Single && pairs.bfloat16;
-        let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, epilogue) } else { None };
+        let is_invariant = settings.threads.batch_invariant;
+        let bfloat16 = || Scheme::bfloat16(&problem, isa, pairs, is_invariant, epilogue);
+        let bfloat16 = if is_single { bfloat16() } else { None };
         if let Some(scheme) = bfloat16 {
             return boxed(|| Gemm::plan(problem, isa, settings, scheme?));
         }
@@ -96,6 +106,18 @@ pub(crate) fn plan_with(
         let scheme = Scheme::<T>::unpaired(&problem, isa, epilogue)?;
         Gemm::plan(problem, isa, settings, scheme)
     }))
+}
+
+/// Plans dot products; `None` where they do not pay.
+#[inline(never)]
+fn plan_dots<T: Float>(
+    problem: &Problem,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Option<Result<Box<dyn Kernel>, Refusal>> {
+    let scheme = Scheme::<T>::dots(problem, isa, settings, epilogue)?;
+    Some(boxed(|| Gemm::plan(problem.clone(), isa, settings, scheme?)))
 }
 
 /// Plans many products of narrow matrices; `None` for others.

@@ -1,9 +1,13 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor, operation};
 
+use crate::dtype::element::Compute;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::testing::{Array, EIGHT_BITS, Random, cases, run, run_together, run_together_for, same, strides};
+use crate::testing::{
+    Array, EIGHT_BITS, Random, cases, matmul_of, run, run_planned, run_together, run_together_for, same,
+    strides,
+};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
@@ -87,6 +91,34 @@ fn integers_in_any_shape_and_layout() {
         let most = random.of(&[1, 9, 40, 100]);
         let shape = [(); 3].map(|()| random.within(1, most));
         let (compute, arrays) = case(random, shape);
+        check(&format!("seed {seed}"), compute, &arrays);
+    }
+}
+
+/// Few rows times weights whose terms are contiguous.
+#[test]
+fn few_rows_read_contiguous_columns_in_place() {
+    for seed in 0..200 {
+        let random = &mut Random::new(seed + 400);
+        let [m, n, k] =
+            [random.within(1, 18), random.within(2, 130), random.within(32, 300)].map(|n| n as i64);
+        let mut array = |uid, dims: [i64; 2], order: [usize; 2]| {
+            let layout = strides(&dims, &order, random.of(&[0, 0, 3]));
+            Array::new(uid, random.of(&TYPES), &dims, &layout).filled(|| random.whole())
+        };
+        let arrays = [array(1, [m, k], [0, 1]), array(2, [k, n], [1, 0]), array(3, [m, n], [0, 1])];
+        let compute = random.of(&[DataType::Float, DataType::Double]);
+        let is_read_in_place = arrays[1].tensor.data_type != DataType::Double || compute == DataType::Double;
+        let mut planned = arrays.clone();
+        run_planned(product(), compute, &mut planned, |graph, node| {
+            let matmul = matmul_of(graph, &node.node.operation);
+            let kind = if compute == DataType::Double { Compute::Double } else { Compute::Single };
+            let kernel = super::plan(&matmul, kind, Isa::detect(), Settings::default(), None)?;
+            let is_dots = kernel.facts().algorithm == "dot products";
+            assert_eq!(is_dots, m <= 16 && is_read_in_place, "seed {seed}: {m} x {n} x {k}");
+            Ok(kernel)
+        })
+        .unwrap();
         check(&format!("seed {seed}"), compute, &arrays);
     }
 }
