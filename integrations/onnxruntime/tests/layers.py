@@ -53,6 +53,31 @@ convolution(512, 256, 3, 33, dilation=6)
 convolution(96, 96, 3, 32, groups=96, dilation=2)
 
 
+def quantized(a, b, size, image, stride=1, groups=1, zero=128):
+    """A convolution of bytes alone: dequantized, computed and quantized. Weights have a scale and a zero point of each channel."""
+    name = f"bytes conv {size}x{size} {a}>{b} {image}" + (f" /{stride}" if stride > 1 else "")
+    name += (f" groups {groups}" if groups > 1 else "") + f" zero {zero}"
+
+    def make(batch):
+        m = Maker(len(name))
+        w = m.weight(m.random.integers(-127, 128, (b, a // groups, size, size)), np.int8)
+        scales, zeros = m.weight(m.random.uniform(0.004, 0.02, b)), m.weight(np.zeros(b), np.int8)
+        of_x, of_y, point = m.weight(0.02), m.weight(0.1), m.weight(zero, np.uint8)
+        x, w = m.node("DequantizeLinear", "bytes", of_x, point), m.node("DequantizeLinear", w, scales, zeros, axis=0)
+        sizes = {"kernel_shape": [size, size], "strides": [stride] * 2, "pads": [size // 2] * 4, "group": groups}
+        y = m.node("QuantizeLinear", m.node("Conv", x, w, **sizes), of_y, point)
+        shapes = {"bytes": (a, image, image)}
+        return m.model([("bytes", TensorProto.UINT8, [batch, a, image, image])], [y]), shapes, batch
+
+    CASES[name] = make
+
+
+for of in ((16, 96, 1, 112), (96, 24, 1, 56), (256, 256, 1, 14), (960, 160, 1, 7), (3, 32, 3, 224, 2), (64, 64, 3, 56),
+           (128, 128, 3, 28), (512, 512, 3, 7), (32, 32, 3, 112, 1, 32), (144, 144, 3, 56, 1, 144)):  # fmt: skip
+    quantized(*of)
+    quantized(*of, **{"zero": 0})
+
+
 def product(rows, k, n, act=None):
     @case(f"product {rows}x{k}x{n}" + (f" {act}" if act else ""), (rows, k))
     def _(m):

@@ -59,7 +59,8 @@ class Maker:
 
     def model(self, inputs, outputs):
         values = [helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in inputs]
-        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        kind = TensorProto.UINT8 if inputs[0][0] == "bytes" else TensorProto.FLOAT
+        outputs = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
         graph = helper.make_graph(self.nodes, "network", values, outputs, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
         return model.SerializeToString()
@@ -300,6 +301,8 @@ def inputs(shapes, batch, seed=0):
             made[name] = random.integers(0, 3000, (batch, *dims))
         elif name == "mask":
             made[name] = (np.arange(dims[0]) < dims[0] - 8 * np.arange(1, batch + 1)[:, None]).astype(np.int64)
+        elif name == "bytes":
+            made[name] = random.integers(0, 256, (batch, *dims), np.uint8)
         else:
             made[name] = random.standard_normal((batch, *dims)).astype(np.float32)
     return made
