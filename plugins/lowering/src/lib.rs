@@ -10,7 +10,7 @@ pub mod batchnorm;
 mod block_scale;
 mod codes;
 pub mod convolution;
-mod following;
+pub mod following;
 pub mod gather;
 pub mod group;
 pub mod memory;
@@ -36,7 +36,7 @@ use hipdnn_plugin_planner::problem::block_scale::BlockScale;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 use crate::attention::Whole;
-use crate::following::Multiplied;
+use crate::following::{Multiplied, followed};
 use crate::group::Group;
 use crate::node::Item;
 use crate::statistics::{spelled_gradient, spelled_out};
@@ -119,14 +119,8 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
     let mut parts: Vec<Part> = Vec::new();
     for (place, node, problem) in nodes {
         let add = || {
-            if let Some(kernels) = whole(&mut graph, place, &node, &problem, target, options) {
-                let kernels = kernels?;
-                if matches!(problem, Problem::Matmul(_) | Problem::Convolution(_)) {
-                    let (node, problem) = (node.clone(), problem);
-                    parts.push(Part::Multiplied(Box::new(Multiplied { kernels, place, node, problem })));
-                } else {
-                    parts.push(Part::Whole(kernels, vec![place]));
-                }
+            if let Some(part) = whole(&mut graph, place, &node, &problem, target, options) {
+                parts.push(part?);
                 return Ok(());
             }
             if let Some(groups) = mixture::groups(&mut graph, &node, &problem, options) {
@@ -157,7 +151,7 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
         };
         add().map_err(|refusal| in_node(place, &node, refusal))?;
     }
-    let read: HashSet<i64> = parts.iter().flat_map(Part::reads).collect();
+    let read: HashSet<i64> = parts.iter().flat_map(following::Part::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
     for part in &mut parts {
@@ -168,7 +162,8 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
     // What nothing reads and no caller asked for is skipped.
     parts.retain(|part| !matches!(part, Part::Walked(group) if group.is_empty()));
     let mut kernels = Vec::with_capacity(parts.len());
-    for part in followed(parts, &mut graph, &unmarked, target, options) {
+    let way = way::Way { target, name: "", shares: !options.batch_invariant };
+    for part in followed(parts, &mut graph, &unmarked, way) {
         let mut group = match part {
             Part::Walked(group) => *group,
             Part::Multiplied(own) => {
@@ -198,13 +193,25 @@ enum Part {
     Whole(Vec<Whole>, Vec<usize>),
 }
 
-impl Part {
+impl following::Part for Part {
     fn reads(&self) -> Vec<i64> {
         match self {
             Self::Walked(group) => group.reads().collect(),
             Self::Multiplied(own) => own.kernels.iter().flat_map(Whole::reads).collect(),
             Self::Whole(wholes, _) => wholes.iter().flat_map(Whole::reads).collect(),
         }
+    }
+
+    fn multiplied(&self) -> Option<&Multiplied> {
+        if let Self::Multiplied(own) = self { Some(own) } else { None }
+    }
+
+    fn group(&self, _: &Graph) -> Option<Group> {
+        if let Self::Walked(group) = self { Some(group.as_ref().clone()) } else { None }
+    }
+
+    fn of_kernels(kernels: Vec<Whole>, nodes: Vec<usize>) -> Self {
+        Self::Whole(kernels, nodes)
     }
 }
 
@@ -214,37 +221,7 @@ fn of_whole(whole: Whole, nodes: &[usize]) -> Lowered {
     Lowered { written, arguments, nodes: nodes.to_vec() }
 }
 
-/// The parts, where a product or convolution and what directly follows it are one if they can be.
-fn followed(
-    parts: Vec<Part>,
-    graph: &mut Graph,
-    unmarked: &HashSet<i64>,
-    target: &Target,
-    options: Options,
-) -> Vec<Part> {
-    let reads: Vec<Vec<i64>> = parts.iter().map(Part::reads).collect();
-    let readers = |uid: i64| reads.iter().filter(|reads| reads.contains(&uid)).count();
-    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
-    for part in parts {
-        let whole = match (&part, joined.last()) {
-            (Part::Walked(group), Some(Part::Multiplied(own))) if own.is_hidden(graph, unmarked, readers) => {
-                let kernels = own.followed_by(group, graph, target, options);
-                kernels.map(|kernels| Part::Whole(kernels, [&[own.place], group.nodes.as_slice()].concat()))
-            }
-            _ => None,
-        };
-        match whole {
-            Some(whole) => {
-                joined.pop();
-                joined.push(whole);
-            }
-            None => joined.push(part),
-        }
-    }
-    joined
-}
-
-/// The kernels of a node that is computed by itself.
+/// The part of a node that is computed by itself.
 fn whole(
     graph: &mut Graph,
     place: usize,
@@ -252,37 +229,28 @@ fn whole(
     problem: &Problem,
     target: &Target,
     options: Options,
-) -> Option<Result<Vec<Whole>, Refusal>> {
-    let is_attention = matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_));
-    let is_product = match problem {
-        Problem::Matmul(_) => true,
-        Problem::Convolution(own) => convolution::suits(own),
-        _ => false,
+) -> Option<Result<Part, Refusal>> {
+    let kind = match problem {
+        Problem::Attention(_) | Problem::AttentionGradients(_) => "attention",
+        Problem::Matmul(_) => "product",
+        Problem::Convolution(own) if convolution::suits(own) => "product",
+        Problem::BlockScale(BlockScale::Quantize(_)) => "quantize",
+        _ => return None,
     };
-    let is_quantization = matches!(problem, Problem::BlockScale(BlockScale::Quantize(_)));
-    if !is_attention && !is_product && !is_quantization {
-        return None;
-    }
     if node.compute_type == DataType::Double && !options.has_doubles {
         return Some(Err(node::NO_DOUBLES.to_owned()));
     }
-    let kind = match is_quantization {
-        true => "quantize",
-        false if is_product => "product",
-        false => "attention",
-    };
     let name = format!("{kind}_{place}");
     let way = way::Way { target, name: &name, shares: !options.batch_invariant };
-    // What tiles do not compute, a walk may.
-    match problem {
-        Problem::Matmul(own) => return product::kernels(graph, node, own, way, None).ok().map(Ok),
-        Problem::Convolution(own) => return convolution::kernels(graph, node, own, way, None).ok().map(Ok),
-        Problem::BlockScale(BlockScale::Quantize(own)) => {
-            return Some(block_scale::quantize(graph, node, own, way).map(|whole| vec![whole]));
-        }
-        _ => {}
+    let of_kernels = |kernels: Vec<Whole>| Part::Whole(kernels, vec![place]);
+    if let Problem::BlockScale(BlockScale::Quantize(own)) = problem {
+        return Some(block_scale::quantize(graph, node, own, way).map(|whole| of_kernels(vec![whole])));
     }
-    attention::kernels(graph, node, problem, way)
+    if let Some(multiplied) = Multiplied::of(graph, place, node, problem, way) {
+        // What tiles do not compute, a walk may.
+        return multiplied.ok().map(|own| Ok(Part::Multiplied(Box::new(own))));
+    }
+    attention::kernels(graph, node, problem, way).map(|kernels| kernels.map(of_kernels))
 }
 
 #[cfg(test)]

@@ -2,38 +2,88 @@
 
 use hipdnn_kernels::target::MatrixShape;
 use hipdnn_kernels::{Target, form, print};
-use hipdnn_plugin_lowering::attention::Whole;
+use hipdnn_plugin_lowering::attention::{self, Whole};
+use hipdnn_plugin_lowering::following::{self, Multiplied};
+use hipdnn_plugin_lowering::node::Item;
 use hipdnn_plugin_lowering::way::Way;
-use hipdnn_plugin_lowering::{convolution, product};
+use hipdnn_plugin_lowering::{Options, group};
 use hipdnn_plugin_planner::problem::Problem;
-use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction};
+use hipdnn_plugin_planner::problem::convolution::Direction;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
+use super::group::Group;
 use super::kernel::{Argument, Kernel};
 use crate::Refusal;
 
-/// The kernels of a node, if it is of this kind. What they leave for each other is added to the graph.
-pub fn kernels(
+/// A part of a program.
+pub enum Part {
+    /// A walk over elements or rows, and its nodes.
+    Walked(Box<Group>, Vec<Node>),
+    /// A product or convolution with matrix tiles.
+    Multiplied(Box<Multiplied>),
+    /// Kernels of whole nodes.
+    Whole(Vec<Whole>, Vec<usize>),
+}
+
+impl following::Part for Part {
+    fn reads(&self) -> Vec<i64> {
+        match self {
+            Self::Walked(group, _) => group.reads().collect(),
+            Self::Multiplied(own) => own.kernels.iter().flat_map(Whole::reads).collect(),
+            Self::Whole(wholes, _) => wholes.iter().flat_map(Whole::reads).collect(),
+        }
+    }
+
+    fn multiplied(&self) -> Option<&Multiplied> {
+        if let Self::Multiplied(own) = self { Some(own) } else { None }
+    }
+
+    /// The walk in the typed form, if it is over elements.
+    fn group(&self, graph: &Graph) -> Option<group::Group> {
+        let Self::Walked(own, nodes) = self else { return None };
+        if own.domain.reduced.is_some() || own.gathers() {
+            return None;
+        }
+        let options = Options { has_doubles: true, batch_invariant: own.batch_invariant };
+        let mut made: Option<group::Group> = None;
+        for node in nodes {
+            let problem = Problem::of(graph, &node.operation).ok()?;
+            let item = Item::of(node, problem, options).ok()?;
+            if made.as_ref().is_some_and(|made| !item.fits(made)) {
+                return None;
+            }
+            let to = made.get_or_insert_with(|| group::Group::new(item.domain()));
+            item.add(to, graph).ok()?;
+        }
+        let mut made = made?;
+        made.retain(|uid| own.stores.iter().any(|store| store.uid == uid));
+        made.nodes.clone_from(&own.nodes);
+        Some(made)
+    }
+
+    fn of_kernels(kernels: Vec<Whole>, nodes: Vec<usize>) -> Self {
+        Self::Whole(kernels, nodes)
+    }
+}
+
+/// The part of a node that kernels of its own compute, if it is of this kind. What they leave for each other is added to the graph.
+pub fn part(
     graph: &mut Graph,
+    place: usize,
     node: &Node,
     problem: &Problem,
     way: Way<'_>,
-) -> Option<Result<Vec<Kernel>, Refusal>> {
-    let wholes = match problem {
-        Problem::Matmul(own) => product::kernels(graph, node, own, way, None),
-        Problem::Convolution(own) if suits(graph, node, own) => {
-            convolution::kernels(graph, node, own, way, None)
-        }
-        _ => return None,
-    };
-    Some(wholes.map(|wholes| wholes.iter().map(|whole| of_whole(whole, way.target)).collect()))
-}
-
-/// Whether a kernel with matrix tiles computes a convolution: a forward one only if no other node of its kernel would read it.
-fn suits(graph: &Graph, node: &Node, own: &Convolution) -> bool {
-    let is_virtual = |uid: &i64| graph.tensor(*uid).is_some_and(|tensor| tensor.is_virtual);
-    let is_read = own.direction == Direction::Forward && node.operation.outputs().iter().any(is_virtual);
-    !is_read && convolution::suits(own)
+) -> Option<Result<Part, Refusal>> {
+    if let Some(kernels) = attention::kernels(graph, node, problem, way) {
+        return Some(kernels.map(|kernels| Part::Whole(kernels, vec![place])));
+    }
+    let multiplied = Multiplied::of(graph, place, node, problem, way)?;
+    let is_forward = matches!(problem, Problem::Convolution(own) if own.direction == Direction::Forward);
+    if is_forward && multiplied.is_err() {
+        // A walk may compute it.
+        return None;
+    }
+    Some(multiplied.map(|own| Part::Multiplied(Box::new(own))))
 }
 
 /// The kernel of a launch, whose parameters are these tensors. Its nodes are added by the caller.
@@ -58,10 +108,10 @@ fn made(launch: &hipdnn_kernels::product::Launch, uids: &[i64], target: &Target)
     }
 }
 
-/// A kernel of a node that is computed by itself.
-pub(super) fn of_whole(whole: &Whole, target: &Target) -> Kernel {
+/// A kernel of whole nodes.
+pub(super) fn of_whole(whole: &Whole, target: &Target, nodes: &[usize]) -> Kernel {
     let uids: Vec<i64> = whole.arguments.iter().map(hipdnn_plugin_lowering::Argument::uid).collect();
-    let mut kernel = made(&whole.launch, &uids, target);
+    let mut kernel = Kernel { nodes: nodes.to_vec(), ..made(&whole.launch, &uids, target) };
     for (to, from) in kernel.arguments.iter_mut().zip(&whole.arguments) {
         if let (
             Argument::Number { data_type, .. },

@@ -20,17 +20,19 @@ use std::collections::{HashMap, HashSet};
 
 use hipdnn_kernels::Target;
 use hipdnn_kernels::target::Language;
-use hipdnn_plugin_lowering::attention;
+use hipdnn_plugin_lowering::attention::Whole;
+use hipdnn_plugin_lowering::following;
 use hipdnn_plugin_lowering::statistics::spelled_out;
 use hipdnn_plugin_lowering::way::Way;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
-use hipdnn_plugin_planner::problem::{Problem, pointers};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use crate::Refusal;
 use group::Group;
 use kernel::Kernel;
+use matrix::Part;
 use node::Item;
 
 /// HIP's definitions for the kernels.
@@ -137,41 +139,42 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     for (place, node, problem) in nodes {
         let name = format!("tiles_{place}");
         let way = Way { target: &target, name: &name, shares: !options.batch_invariant };
-        if let Some(kernels) = attention::kernels(&mut graph, &node, &problem, way) {
-            for whole in kernels.map_err(|refusal| in_node(place, &node, refusal))? {
-                let mut kernel = matrix::of_whole(&whole, &target);
-                kernel.nodes = vec![place];
-                parts.push(Part::Tiled(vec![kernel], whole.reads().collect()));
-            }
-            continue;
-        }
-        if let Some(kernels) = matrix::kernels(&mut graph, &node, &problem, way) {
-            let mut kernels = kernels.map_err(|refusal| in_node(place, &node, refusal))?;
-            kernels.iter_mut().for_each(|kernel| kernel.nodes = vec![place]);
-            parts.push(Part::Tiled(kernels, pointers(&graph, &node.operation)));
-            continue;
-        }
-        add(&mut parts, &graph, place, &node, problem).map_err(|refusal| in_node(place, &node, refusal))?;
+        let part = matrix::part(&mut graph, place, &node, &problem, way);
+        let added = match part {
+            Some(part) => part.map(|part| parts.push(part)),
+            None => add(&mut parts, &graph, place, &node, problem),
+        };
+        added.map_err(|refusal| in_node(place, &node, refusal))?;
     }
-    let read: HashSet<i64> = parts.iter().flat_map(Part::reads).collect();
+    let read: HashSet<i64> = parts.iter().flat_map(following::Part::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
+    for part in &mut parts {
+        if let Part::Walked(group, _) = part {
+            group.batch_invariant = options.batch_invariant;
+            group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
+        }
+    }
+    // What nothing reads and no caller asked for is skipped.
+    parts.retain(|part| !matches!(part, Part::Walked(group, _) if group.stores.is_empty()));
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut walked = HashMap::new();
-    for part in parts {
-        let mut group = match part {
-            Part::Tiled(own, _) => {
-                kernels.extend(own);
+    let way = Way { target: &target, name: "", shares: !options.batch_invariant };
+    for part in following::followed(parts, &mut graph, &unmarked, way) {
+        let mut whole = |wholes: Vec<Whole>, nodes: &[usize]| {
+            kernels.extend(wholes.iter().map(|whole| matrix::of_whole(whole, &target, nodes)));
+        };
+        let group = match part {
+            Part::Multiplied(own) => {
+                whole(own.kernels, &[own.place]);
                 continue;
             }
-            Part::Walked(group) => *group,
+            Part::Whole(wholes, nodes) => {
+                whole(wholes, &nodes);
+                continue;
+            }
+            Part::Walked(group, _) => *group,
         };
-        group.batch_invariant = options.batch_invariant;
-        group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
-        // Nothing reads it and no caller asked for it: skip it.
-        if group.stores.is_empty() {
-            continue;
-        }
         let parts = if options.shares_rows && !options.batch_invariant {
             split::split(group, &mut graph)?
         } else {
@@ -186,23 +189,6 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     Ok(Program { placed: Placed::new(&graph, &unmarked, tensors.iter())?, kernels })
 }
 
-/// A part of a program.
-enum Part {
-    /// A walk over elements or rows.
-    Walked(Box<Group>),
-    /// Kernels with matrix tiles, and what they read.
-    Tiled(Vec<Kernel>, Vec<i64>),
-}
-
-impl Part {
-    fn reads(&self) -> Vec<i64> {
-        match self {
-            Self::Walked(group) => group.reads().collect(),
-            Self::Tiled(_, inputs) => inputs.clone(),
-        }
-    }
-}
-
 /// Adds a node to the last group, or to a new one.
 fn add(
     parts: &mut Vec<Part>,
@@ -213,11 +199,12 @@ fn add(
 ) -> Result<(), Refusal> {
     let mut next = Some(Item::of(node, problem)?);
     while let Some(item) = next {
-        if !matches!(parts.last(), Some(Part::Walked(group)) if item.fits(group)) {
-            parts.push(Part::Walked(Box::new(Group::new(item.domain()))));
+        if !matches!(parts.last(), Some(Part::Walked(group, _)) if item.fits(group)) {
+            parts.push(Part::Walked(Box::new(Group::new(item.domain())), Vec::new()));
         }
-        if let Some(Part::Walked(group)) = parts.last_mut() {
+        if let Some(Part::Walked(group, nodes)) = parts.last_mut() {
             item.add(group, graph)?;
+            nodes.push(node.clone());
             if group.nodes.last() != Some(&place) {
                 group.nodes.push(place);
             }

@@ -1,7 +1,11 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionBackwardFilter, Matmul, Pointwise, Sdpa, SdpaBackward,
+    BatchnormInference, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul,
+    Pointwise, Reduction, ResampleForward, Sdpa, SdpaBackward,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, Graph, Node, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
+    Tensor,
+};
 
 use super::*;
 
@@ -27,7 +31,7 @@ fn on(graph: &Graph, architecture: &str) -> Program {
 fn products_are_one_kernel_with_the_devices_matrix_instruction() {
     let product = graph(
         &[&[3, 200, 96], &[3, 96, 160], &[3, 200, 160], &[3, 200, 160]],
-        &[3],
+        &[],
         vec![Matmul { a: 1, b: 2, c: 3 }.into(), Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into()],
     );
     for (architecture, instruction, language) in [
@@ -46,6 +50,91 @@ fn products_are_one_kernel_with_the_devices_matrix_instruction() {
         assert!(program.kernels[0].is_tiled && !program.kernels[1].is_tiled);
         assert_eq!(program.kernels[0].nodes, [0]);
     }
+}
+
+/// The nodes of each kernel.
+fn nodes(program: &Program) -> Vec<&[usize]> {
+    program.kernels.iter().map(|kernel| kernel.nodes.as_slice()).collect()
+}
+
+#[test]
+fn what_follows_a_product_is_its_epilogue() {
+    let (result, bias): (&[i64], &[i64]) = (&[2, 40, 32], &[1, 1, 32]);
+    let dims = [&[2, 40, 24], &[2, 24, 32], result, bias, result, result, &[1], &[2, 40, 1]];
+    let chain: Vec<Operation> = vec![
+        Matmul { a: 1, b: 2, c: 3 }.into(),
+        Pointwise::new(PointwiseMode::Add, 4, Some(3), 5).into(),
+        Pointwise::new(PointwiseMode::Mul, 5, Some(7), 6).into(),
+    ];
+    let mut fused = graph(&dims, &[3, 5], chain.clone());
+    fused.tensors[6] = Tensor { is_runtime_pass_by_value: true, ..fused.tensors[6].clone() };
+    for (architecture, language) in [("gfx1100", HIP), ("gfx942", HIP), ("gfx1030", HIP), ("sm_90", CUDA)] {
+        let program = on(&fused, architecture);
+        assert_eq!(nodes(&program), [[0, 1, 2]], "{architecture}");
+        let uids: Vec<i64> = program.kernels[0].arguments.iter().map(kernel::Argument::uid).collect();
+        assert_eq!(uids, [1, 2, 4, 7, 6]);
+        let number = kernel::Argument::Number { uid: 7, data_type: DataType::Half };
+        assert_eq!(program.kernels[0].arguments[3], number);
+        assert_eq!(program.placed.virtuals().size, 0);
+        assert!(!program.source(language).contains(PRELUDE));
+        // Also where the bits of an item depend on it alone.
+        let options = Options { batch_invariant: true, ..Options::default() }.on(architecture);
+        assert_eq!(nodes(&generate_with(&fused, options).unwrap()), [[0, 1, 2]]);
+    }
+    // The program wants the product, or what is between, too.
+    let mut seen = fused.clone();
+    seen.tensors[4].is_virtual = false;
+    assert_eq!(nodes(&on(&seen, "gfx1100")), [[0, 1, 2]]);
+    seen.tensors[2].is_virtual = false;
+    assert_eq!(nodes(&on(&seen, "gfx1100")), [&[0][..], &[1, 2]]);
+    // A reduction needs all of a row.
+    let sum = Reduction { in_: 5, out: 8, mode: ReductionMode::Add, is_deterministic: false };
+    let reduced = graph(&dims, &[3, 5], [&chain[..2], &[sum.into()]].concat());
+    assert_eq!(nodes(&on(&reduced, "gfx1100")), [&[0][..], &[1, 2]]);
+    // A workgroup's part of long dot products has no epilogue, the kernel that adds the parts has it.
+    let dims: [&[i64]; 5] = [&[16, 8192], &[8192, 512], &[16, 512], &[1, 512], &[16, 512]];
+    let long = [chain[0].clone(), Pointwise::new(PointwiseMode::Add, 3, Some(4), 5).into()];
+    let program = on(&graph(&dims, &[3], long.to_vec()), "gfx1100");
+    let uids = |place: usize| program.kernels[place].arguments.iter().map(kernel::Argument::uid);
+    assert_eq!(uids(1).skip(1).collect::<Vec<_>>(), [4, 5]);
+    assert!(!uids(0).any(|uid| [3, 4, 5].contains(&uid)));
+}
+
+#[test]
+fn what_follows_a_convolution_is_its_epilogue() {
+    let forward = ConvolutionForward {
+        pre_padding: vec![0, 1],
+        post_padding: vec![0, 1],
+        ..ConvolutionForward::new(1, 2, 3, 2)
+    };
+    let image: &[i64] = &[2, 24, 9, 7];
+    let channels: &[i64] = &[1, 24, 1, 1];
+    let dims = [&[2, 16, 9, 7], &[24, 16, 1, 3], image, channels, channels, channels, channels, image, image];
+    let normalized = BatchnormInference { x: 3, mean: 4, inv_variance: 5, scale: 6, bias: 7, y: 8 };
+    let relu = |from, to| Pointwise::new(PointwiseMode::ReluFwd, from, None, to).into();
+    let chain = graph(&dims, &[3, 8], vec![forward.clone().into(), normalized.into(), relu(8, 9)]);
+    for architecture in ["gfx906", "gfx90a", "gfx1100", "gfx1201", "sm_80"] {
+        let program = on(&chain, architecture);
+        assert_eq!(nodes(&program), [[0, 1, 2]], "{architecture}");
+        assert!(program.kernels[0].is_tiled);
+        assert_eq!(program.placed.virtuals().size, 0);
+    }
+    // Pooling reads other elements, too.
+    let pooling = ResampleForward {
+        x: 3,
+        y: 4,
+        index: None,
+        pre_padding: vec![0; 2],
+        post_padding: vec![0; 2],
+        stride: vec![1; 2],
+        window: vec![3, 1],
+        resample_mode: ResampleMode::Maxpool,
+        padding_mode: PaddingMode::NegInfPad,
+        generate_index: None,
+    };
+    let dims = [dims[0], dims[1], image, &[2, 24, 7, 7]];
+    let pooled = on(&graph(&dims, &[3], vec![forward.into(), pooling.into()]), "gfx1100");
+    assert_eq!(nodes(&pooled), [[0], [1]]);
 }
 
 #[test]

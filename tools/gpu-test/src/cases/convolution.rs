@@ -9,7 +9,7 @@ use crate::case::{Case, Order};
 /// A convolution with the same parameters along every spatial dimension.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    name: &'static str,
+    pub name: &'static str,
     x: &'static [i64],
     w: &'static [i64],
     padding: i64,
@@ -44,6 +44,10 @@ pub const LONG: [Shape; 2] = [
     Shape { name: "many pixels", x: &[8, 8, 28, 28], w: &[8, 8, 3, 3], padding: 1, ..PLAIN },
     Shape { name: "many channels", x: &[1, 512, 3, 3], w: &[32, 512, 3, 3], padding: 1, ..PLAIN },
 ];
+
+/// Enough channels for matrix tiles also forward, and short dot products that workgroups do not share.
+#[rustfmt::skip]
+pub const TILED: Shape = Shape { name: "16 channels", x: &[2, 16, 9, 7], w: &[24, 16, 1, 3], padding: 1, ..PLAIN };
 
 /// Depthwise convolutions that generated kernels make in strips, with channels last.
 #[rustfmt::skip]

@@ -111,6 +111,8 @@ fn products(library: Library, data_type: DataType) -> Vec<Case> {
 enum Link {
     /// Not a node: neither operand is shared, so that each matrix is a separate matmul.
     Batch,
+    /// Not a node: the dot products are so long that workgroups share them, for which they need workspace.
+    Long,
     Scale,
     Residual,
     /// The same one for each matrix.
@@ -133,16 +135,17 @@ fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
         })
         .collect();
     let mut case = case(&format!("matmul + {}", names.join(" + ")), library, data_type);
-    case.workspace_limit = Some(0);
+    case.workspace_limit = (!links.contains(&Link::Long)).then_some(0);
     let (rows, columns) = (36, 24);
-    let [mut a, mut b, dims] = [[2, rows, 40], [1, 40, columns], [2, rows, columns]];
+    let terms = if links.contains(&Link::Long) { 4096 } else { 40 };
+    let [mut a, mut b, dims] = [[2, rows, terms], [1, terms, columns], [2, rows, columns]];
     let mut strides = lie(&dims, Lie::Rows);
     if links.contains(&Link::RowBias) {
-        (a, b) = ([1, rows, 40], [2, 40, columns]);
+        (a, b) = ([1, rows, terms], [2, terms, columns]);
         strides = lie(&dims, Lie::Columns);
     }
     if links.contains(&Link::Batch) || links.contains(&Link::SpreadResidual) {
-        (a, b) = ([2, rows, 40], [2, 40, columns]);
+        (a, b) = ([2, rows, terms], [2, terms, columns]);
     }
     let between = |case: &mut Case| {
         let uid = case.between(data_type, &dims, ROWS_FIRST);
@@ -160,7 +163,7 @@ fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
     case.node(node);
     for (place, link) in links.iter().enumerate() {
         let (mode, other) = match link {
-            Link::Batch => continue,
+            Link::Batch | Link::Long => continue,
             Link::SpreadResidual => {
                 (PointwiseMode::Add, Some(case.input(data_type, &[1, rows, columns], ROWS_FIRST, RANGE)))
             }
@@ -241,9 +244,20 @@ fn wide(library: Library, data_type: DataType) -> Case {
 pub fn generated() -> Vec<Case> {
     let types = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
     let long: [&[i64]; 3] = [&[4, 4096], &[4096, 24], &[4, 24]];
+    use Link::{Activation, Batch, Bias, Long, Residual, RowBias, Scale, SpreadResidual, WideBias};
+    let chains: [&[Link]; 7] = [
+        &[Bias, Activation(PointwiseMode::GeluApproxTanhFwd)],
+        &[RowBias, Activation(PointwiseMode::ReluFwd)],
+        &[Scale, WideBias, Residual, Activation(PointwiseMode::SwishFwd)],
+        &[SpreadResidual],
+        &[Batch, Residual, Bias],
+        &[Long, Bias, Activation(PointwiseMode::ReluFwd)],
+        &[Long, RowBias, Residual],
+    ];
     let all = types.into_iter().flat_map(|data_type| {
         let mut all = products(Library::Rocblas, data_type);
         all.push(product(Library::Rocblas, data_type, long, [Lie::Rows; 3]));
+        all.extend(chains.map(|links| chain(Library::Rocblas, data_type, links)));
         all
     });
     all.map(|mut case| {

@@ -49,6 +49,25 @@ fn normalized(shape: &Shape, data_type: DataType, order: Order, with_variance: b
     case
 }
 
+/// A convolution with matrix tiles, a residual and RELU, whose result before and after RELU is stored: one kernel, and no workspace unless
+/// workgroups share dot products.
+fn followed(shape: &Shape, direction: &str, data_type: DataType, order: Order) -> Case {
+    let mut case = shape.case(direction, data_type, order);
+    case.name.push_str(" + residual + relu");
+    // Gradients of filters are sums over all pixels.
+    let shares = shape.name != convolution::TILED.name || direction == "backward filter";
+    case.workspace_limit = (!shares).then_some(0);
+    case.hide(data_type);
+    let Some(convolved) = case.graph.tensors.last().cloned() else { return case };
+    let (last, dims) = (convolved.uid, convolved.dims);
+    let residual = case.input(data_type, &dims, order, [-1.0, 1.0]);
+    let sum = case.output(data_type, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::Add, residual, Some(last), sum));
+    let y = case.output(DataType::Float, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
+    case
+}
+
 /// The dimensions of a per-channel tensor.
 fn channels(dims: &[i64]) -> Vec<i64> {
     dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect()
@@ -107,6 +126,13 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases.extend(convolution::LONG.iter().map(|shape| shape.case("forward", next(), Order::ChannelsLast)));
+    for shape in convolution::LONG.iter().chain([&convolution::TILED]) {
+        for direction in ["forward", "backward data", "backward filter"] {
+            cases.extend(ORDERS.map(|order| followed(shape, direction, next(), order)));
+        }
+    }
+    cases.push(biased(&convolution::TILED, DataType::Half, Order::ChannelsLast));
+    cases.push(normalized(&convolution::TILED, DataType::Bfloat16, Order::ChannelsFirst, true));
     let [first, .., three_dimensional] = &convolution::SHAPES;
     for order in ORDERS {
         cases.push(biased(first, DataType::Half, order));
