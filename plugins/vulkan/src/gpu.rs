@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use ash::vk;
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
 use hipdnn_plugin_sdk::lock::OnceLock;
 
-use crate::device::Device;
+use crate::buffer::Buffer;
+use crate::device::{Device, Purpose};
 use crate::memory::Memory;
 use crate::properties::Properties;
 use crate::queue::Queue;
@@ -60,6 +62,20 @@ impl Gpu {
             staging: Staging::default(),
             trusted: OnceLock::new(),
             device,
+        })
+    }
+
+    /// Memory of the device. If there is too little, what is kept for host arrays is freed first.
+    ///
+    /// # Errors
+    /// The driver's; out of memory has a status of its own.
+    pub fn allocate(&self, bytes: u64) -> Result<Buffer, PluginError> {
+        Buffer::new(&self.device, bytes, Purpose::Device).or_else(|error| {
+            if error.status() != HIPDNN_PLUGIN_STATUS_ALLOC_FAILED {
+                return Err(error);
+            }
+            self.staging.clear();
+            Buffer::new(&self.device, bytes, Purpose::Device)
         })
     }
 }

@@ -25,7 +25,6 @@ use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal, Step, trace};
 
 use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
-use crate::device::Purpose;
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
 use crate::target::{options, target};
@@ -146,7 +145,7 @@ impl Plan {
         let places = places.map_err(Refusal::new)?;
         let between = match places.size {
             0 => None,
-            size => Some(Buffer::new(&gpu.device, size as u64, Purpose::Device)?),
+            size => Some(gpu.allocate(size as u64)?),
         };
         let offsets: HashMap<i64, u64> =
             places.places.iter().map(|place| (place.uid, place.offset as u64)).collect();
@@ -382,7 +381,7 @@ impl Kernel {
         // SAFETY: the printer writes valid modules, with the features that the device has.
         let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
         let parameters = match module.is_indirect {
-            true => Some(Buffer::new(&gpu.device, 8 * slots.len() as u64, Purpose::Device)?),
+            true => Some(gpu.allocate(8 * slots.len() as u64)?),
             false => None,
         };
         Ok(Self {

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::vulkan::DeviceInfo;
 use hipdnn_plugin_sdk::{PluginError, cancel};
 
 use crate::buffer::Buffer;
-use crate::device::{Device, Purpose};
+use crate::device::Device;
 use crate::gpu::Gpu;
 use crate::instance;
 use crate::properties::Properties;
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn hipdnnVulkanAllocate_ext(
         not_null("memory", memory)?;
         let gpu = gpu(device)?;
         instance::note_use();
-        let address = gpu.memory.know(Buffer::new(&gpu.device, bytes as u64, Purpose::Device)?);
+        let address = gpu.memory.know(gpu.allocate(bytes as u64)?);
         // SAFETY: it is not null.
         unsafe { memory.write(std::ptr::with_exposed_provenance_mut(address as usize)) };
         Ok(())
