@@ -18,7 +18,7 @@ use crate::work::Recorder;
 const IMPORTED: u64 = 64 << 10;
 
 /// A tensor that programs bind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The tensor.
     pub uid: i64,

@@ -9,6 +9,8 @@
 pub mod bfloat;
 pub mod bind;
 pub mod buffer;
+pub mod cache;
+pub mod code;
 pub mod device;
 pub mod failure;
 pub mod gpu;
@@ -24,6 +26,7 @@ pub mod properties;
 pub mod public;
 pub mod queue;
 pub mod rounding;
+pub mod saved;
 pub mod staging;
 pub mod target;
 pub mod trial;

@@ -1,4 +1,4 @@
-//! Kernels that a driver compiled.
+//! Kernels that a driver compiled, and the data that lets it do so faster again.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -8,9 +8,26 @@ use hipdnn_kernels::print::spirv::Spirv;
 use hipdnn_plugin_sdk::PluginError;
 
 use crate::device::Device;
+use crate::properties::Properties;
 
 /// The entry point of every module.
 pub const ENTRY: &CStr = c"main";
+
+/// Bytes of the header of a pipeline cache, which Vulkan prescribes.
+const HEADER: usize = 32;
+
+/// Whether a pipeline cache is one that the device's driver accepts: its header names device and driver.
+pub fn is_of(properties: &Properties, data: &[u8]) -> bool {
+    let [vendor, device] = properties.ids;
+    let version = vk::PipelineCacheHeaderVersion::ONE.as_raw().cast_unsigned();
+    let mut words = data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+    let mut is_next = |wanted: u32| words.next() == Some(wanted);
+    is_next(HEADER as u32)
+        && is_next(version)
+        && is_next(vendor)
+        && is_next(device)
+        && data.get(16..HEADER) == Some(&properties.cache_uuid)
+}
 
 /// A compiled kernel.
 pub struct Pipeline {
@@ -29,6 +46,54 @@ impl Pipeline {
     /// # Safety
     /// The module is valid, and needs only what the device offers.
     pub unsafe fn new(device: &Arc<Device>, module: &Spirv) -> Result<Self, PluginError> {
+        // SAFETY: as this function requires.
+        unsafe { Self::with(device, module, vk::PipelineCache::null()) }
+    }
+
+    /// Compiles a module as [`Pipeline::new`], with what the driver made of it before; `saved` may be empty. The driver's data is returned
+    /// if it now differs from `saved` in size.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As for [`Pipeline::new`]; the driver wrote `saved` if the header is its own.
+    pub unsafe fn with_data(
+        device: &Arc<Device>,
+        module: &Spirv,
+        saved: &[u8],
+    ) -> Result<(Self, Option<Vec<u8>>), PluginError> {
+        let functions = &device.functions;
+        let is_own = is_of(&device.properties, saved);
+        let saved = if is_own { saved } else { &[] };
+        let info = vk::PipelineCacheCreateInfo::default().initial_data(saved);
+        // SAFETY: the struct is alive during the call, and the driver wrote the data.
+        let Ok(cache) = (unsafe { functions.create_pipeline_cache(&info, None) }) else {
+            // SAFETY: as this function requires.
+            return unsafe { Self::new(device, module) }.map(|own| (own, None));
+        };
+        // SAFETY: as this function requires; the cache is the device's.
+        let made = unsafe { Self::with(device, module, cache) };
+        // SAFETY: the cache is the device's, and only this function uses it.
+        let data = unsafe { functions.get_pipeline_cache_data(cache) };
+        // SAFETY: as above.
+        unsafe { functions.destroy_pipeline_cache(cache, None) };
+        let data = data.ok().filter(|data| data.len() > HEADER && data.len() != saved.len());
+        Ok((made?, data.filter(|data| is_of(&device.properties, data))))
+    }
+
+    /// Compiles a module, with a pipeline cache or none.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As for [`Pipeline::new`]; the cache is null or the device's.
+    unsafe fn with(
+        device: &Arc<Device>,
+        module: &Spirv,
+        cache: vk::PipelineCache,
+    ) -> Result<Self, PluginError> {
         let functions = &device.functions;
         let mut made = Self {
             device: Arc::clone(device),
@@ -65,8 +130,8 @@ impl Pipeline {
             info.flags = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR;
         }
         let info = [info];
-        // SAFETY: module and layout are the device's and fit.
-        let pipelines = unsafe { functions.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
+        // SAFETY: module, layout and cache are the device's and fit.
+        let pipelines = unsafe { functions.create_compute_pipelines(cache, &info, None) };
         let pipelines = pipelines.map_err(|(_, result)| result);
         let pipelines = device.check("vkCreateComputePipelines", pipelines)?;
         made.pipeline = pipelines.first().copied().unwrap_or_default();

@@ -1,22 +1,19 @@
 //! A plan: compiled kernels, where their tensors are, and the memory between them.
 
-use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use hipdnn_kernels::Target;
-use hipdnn_kernels::form::Parameter;
-use hipdnn_kernels::print::spirv;
-use hipdnn_kernels::target::{CooperativeShape, MatrixShape};
-use hipdnn_plugin_lowering::{Argument, Lowered, Options, Program, lower};
-use hipdnn_plugin_planner::layout::{Layout, storage_size};
+use hipdnn_kernels::print::spirv::{self, Features};
+use hipdnn_kernels::target::CooperativeShape;
+use hipdnn_plugin_lowering::{Options, lower};
 use hipdnn_plugin_planner::numerics::{Engine, generated, of_step};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
-use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph};
+use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::numerics::{EngineNumerics, NoteKnob, note};
 use hipdnn_plugin_sdk::payload::{Payload, Request};
@@ -25,8 +22,11 @@ use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal, Step, trace};
 
 use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
+use crate::cache;
+use crate::code::{self, Code, PARAMETERS, Slot, has_matrices};
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
+use crate::saved::Saved;
 use crate::target::{options, target};
 use crate::trust;
 use crate::work::Recorder;
@@ -39,25 +39,6 @@ pub const MATRICES: &str = "vulkan.matrices";
 
 /// The knob with which the bits of an item of a batch depend on it alone.
 pub const BATCH_INVARIANT: &str = "batch_invariant";
-
-/// What offsets between kernels are multiples of.
-const ALIGNMENT: usize = 256;
-
-/// Most bytes of parameters.
-const PARAMETERS: usize = 8 * 256;
-
-/// What is passed to a kernel.
-#[derive(Clone, Copy, Debug)]
-enum Slot {
-    /// The address of a tensor that the program binds, by its place among them; checked for this alignment.
-    Bound(usize, usize),
-    /// An offset in the plan's own memory.
-    Between(u64),
-    /// An output that the program may leave out: as [`Slot::Bound`], or else at an offset in the plan's own memory.
-    Unmarked(usize, usize, u64),
-    /// A number in host memory, of this type.
-    Number(i64, DataType),
-}
 
 /// A kernel, ready to be started.
 struct Kernel {
@@ -114,48 +95,55 @@ pub fn is_invariant(knobs: &[KnobSetting]) -> bool {
     int_setting(knobs, BATCH_INVARIANT) == Some(1)
 }
 
+/// What the modules of a graph are written for.
+struct Described {
+    target: Target,
+    features: Features,
+    options: Options,
+    /// Tells all of these and the generator's version.
+    key: u64,
+}
+
+impl Described {
+    fn of(gpu: &Gpu, request: &Request) -> Self {
+        let (properties, knobs) = (&gpu.device.properties, &request.config.knobs);
+        let target = target(properties, shapes(gpu, knobs));
+        let (features, options) = (trust::features(gpu), options(properties, is_invariant(knobs)));
+        let text = format!("{target:?} {features:?} {options:?} {}", env!("CARGO_PKG_VERSION"));
+        Self { target, features, options, key: Fnv1a::new().add(text.as_bytes()).number() }
+    }
+
+    fn generate(&self, graph: &Graph) -> Result<Code, PluginError> {
+        Code::generate(graph, &self.target, &self.features, self.options)
+    }
+}
+
 /// The shapes of matrices that a plan may multiply with.
 fn shapes(gpu: &Gpu, knobs: &[KnobSetting]) -> Vec<CooperativeShape> {
     if int_setting(knobs, MATRICES) == Some(0) { Vec::new() } else { trust::of(gpu).shapes.clone() }
 }
 
-/// Whether matrix instructions multiply.
-fn has_matrices(lowered: &Lowered) -> bool {
-    lowered.written.kernel.shapes.iter().any(MatrixShape::is_matrix)
-}
-
 impl Plan {
-    /// Plans a graph for a device.
+    /// Plans a graph for a device, with a saved plan's modules if these are what would be written.
     ///
     /// # Errors
     /// What the engine does not support, and the driver's errors.
-    pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
-        let properties = &gpu.device.properties;
-        let target = target(properties, shapes(gpu, &request.config.knobs));
-        let program =
-            lower(&request.graph, &target, options(properties, is_invariant(&request.config.knobs)))
-                .map_err(Refusal::new)?;
-        let steps: Vec<Vec<i64>> = program
-            .kernels
-            .iter()
-            .map(|kernel| kernel.arguments.iter().map(Argument::uid).collect())
-            .collect();
-        let places =
-            place_in_steps(&program.graph, &program.unmarked, steps.iter().map(Vec::as_slice), ALIGNMENT);
-        let places = places.map_err(Refusal::new)?;
-        let between = match places.size {
-            0 => None,
-            size => Some(gpu.allocate(size as u64)?),
+    pub fn new(gpu: &Arc<Gpu>, request: Request, saved: &[u8]) -> Result<Self, PluginError> {
+        let device = Described::of(gpu, &request);
+        let (code, data) = match Saved::read(saved, device.key, &request.graph) {
+            Some(Saved { code, data }) => (code, data),
+            None => (device.generate(&request.graph)?, Vec::new()),
         };
-        let offsets: HashMap<i64, u64> =
-            places.places.iter().map(|place| (place.uid, place.offset as u64)).collect();
-        let mut placing = Placing { program: &program, offsets, bindings: Vec::new() };
-        let mut kernels = Vec::with_capacity(program.kernels.len());
-        for lowered in &program.kernels {
-            let slots = placing.slots(lowered)?;
-            kernels.push(Kernel::new(gpu, lowered, slots)?);
+        let between = match code.between {
+            0 => None,
+            size => Some(gpu.allocate(size)?),
+        };
+        let mut data = data.into_iter();
+        let mut kernels = Vec::with_capacity(code.kernels.len());
+        for kernel in code.kernels {
+            kernels.push(Kernel::new(gpu, kernel, &data.next().unwrap_or_default())?);
         }
-        let bindings = placing.bindings;
+        let bindings = code.bindings;
         Ok(Self { gpu: Arc::clone(gpu), request, kernels, bindings, between, names: OnceLock::new() })
     }
 
@@ -205,12 +193,17 @@ impl Plan {
         )
     }
 
-    /// The plan as bytes.
+    /// The plan as bytes: also its modules, and what the driver made of them.
     ///
     /// # Errors
     /// When a part is too large.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        PAYLOAD.write_plan(&self.request, &[])
+        let device = Described::of(&self.gpu, &self.request);
+        let code = device.generate(&self.request.graph)?;
+        // SAFETY: the printer writes valid modules, with the features that the device has.
+        let data = |kernel: &code::Kernel| unsafe { cache::data(&self.gpu.device, &kernel.module) };
+        let data = code.kernels.iter().map(data).collect();
+        PAYLOAD.write_plan(&self.request, &Saved { code, data }.write(device.key))
     }
 
     #[cold]
@@ -372,90 +365,26 @@ impl Drop for Plan {
 }
 
 impl Kernel {
-    fn new(gpu: &Arc<Gpu>, lowered: &Lowered, slots: Box<[Slot]>) -> Result<Self, PluginError> {
-        let form = &lowered.written.kernel;
-        let module = spirv::print(form, &trust::features(gpu)).map_err(Refusal::new)?;
-        if slots.len() * 8 > PARAMETERS {
-            return Err(PluginError::not_applicable(format!("a kernel has {} parameters", slots.len())));
-        }
-        // SAFETY: the printer writes valid modules, with the features that the device has.
-        let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
+    fn new(gpu: &Arc<Gpu>, kernel: code::Kernel, saved: &[u8]) -> Result<Self, PluginError> {
+        let module = &kernel.module;
+        // SAFETY: the printer writes valid modules, with the features that the device has; the saved data is checked with its plan.
+        let pipeline = unsafe { cache::compile(&gpu.device, module, saved) }?;
         let parameters = match module.is_indirect {
-            true => Some(gpu.allocate(8 * slots.len() as u64)?),
+            true => Some(gpu.allocate(8 * kernel.slots.len() as u64)?),
             false => None,
         };
         Ok(Self {
-            name: form.name.clone(),
-            nodes: lowered.nodes.clone(),
-            pipeline,
-            groups: lowered.written.groups,
-            threads: form.threads,
-            slots,
             has_float_numbers: module.has_float_numbers,
-            has_matrices: has_matrices(lowered),
+            name: kernel.name,
+            nodes: kernel.nodes,
+            pipeline,
+            groups: kernel.groups,
+            threads: kernel.threads,
+            slots: kernel.slots,
+            has_matrices: kernel.has_matrices,
             parameters,
         })
     }
-}
-
-/// Decides where tensors are.
-struct Placing<'a> {
-    program: &'a Program,
-    offsets: HashMap<i64, u64>,
-    bindings: Vec<Binding>,
-}
-
-impl Placing<'_> {
-    fn slots(&mut self, lowered: &Lowered) -> Result<Box<[Slot]>, PluginError> {
-        let parameters = &lowered.written.kernel.parameters;
-        let mut slots = Vec::with_capacity(parameters.len());
-        for (argument, parameter) in lowered.arguments.iter().zip(parameters) {
-            slots.push(match (*argument, *parameter) {
-                (Argument::Number { uid, data_type }, _) => Slot::Number(uid, data_type),
-                (Argument::Memory(uid), Parameter::Memory { written, alignment, .. }) => {
-                    let is_unmarked = self.program.unmarked.contains(&uid);
-                    match (self.offsets.get(&uid).copied(), is_unmarked) {
-                        (Some(offset), false) => Slot::Between(offset),
-                        (Some(offset), true) => {
-                            Slot::Unmarked(self.binding(uid, written, true)?, alignment, offset)
-                        }
-                        (None, _) => Slot::Bound(self.binding(uid, written, false)?, alignment),
-                    }
-                }
-                (Argument::Memory(uid), Parameter::Number(_)) => {
-                    return Err(PluginError::internal(format!("tensor {uid} is passed as a number")));
-                }
-            });
-        }
-        Ok(slots.into())
-    }
-
-    /// The place of a tensor among those that the program binds.
-    fn binding(&mut self, uid: i64, written: bool, is_optional: bool) -> Result<usize, PluginError> {
-        let place = match self.bindings.iter().position(|binding| binding.uid == uid) {
-            Some(place) => place,
-            None => {
-                let tensor = self.program.graph.tensor(uid);
-                let tensor =
-                    tensor.ok_or_else(|| PluginError::internal(format!("the graph has no tensor {uid}")))?;
-                self.bindings.push(new_binding(tensor, is_optional).map_err(Refusal::new)?);
-                self.bindings.len() - 1
-            }
-        };
-        if let Some(binding) = self.bindings.get_mut(place) {
-            binding.reads |= !written;
-            binding.writes |= written;
-        }
-        Ok(place)
-    }
-}
-
-fn new_binding(tensor: &Tensor, is_optional: bool) -> Result<Binding, String> {
-    let layout = Layout::of(tensor)?;
-    let bytes = storage_size(tensor.data_type, layout.extent())? as u64;
-    // What lies between elements must keep its content, and what between sequences.
-    let has_gaps = layout.extent() != layout.elements() || tensor.ragged_offset_uid.is_some();
-    Ok(Binding { uid: tensor.uid, bytes, reads: false, writes: false, has_gaps, is_optional })
 }
 
 /// A number in host memory.

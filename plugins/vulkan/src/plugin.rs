@@ -67,7 +67,7 @@ impl EnginePlugin for VulkanPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
-        Plan::new(handle.gpu()?, Self::request(engine, graph, knobs))
+        Plan::new(handle.gpu()?, Self::request(engine, graph, knobs), &[])
     }
 
     /// Plans have memory of their own.
@@ -107,8 +107,8 @@ impl EnginePlugin for VulkanPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let (_, request, _) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
-        Plan::new(handle.gpu()?, request)
+        let (_, request, saved) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
+        Plan::new(handle.gpu()?, request, saved)
     }
 }
 

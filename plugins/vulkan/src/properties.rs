@@ -57,6 +57,8 @@ pub struct Properties {
     pub driver: String,
     /// The driver's version as a number, in the vendor's encoding.
     pub driver_version: u32,
+    /// What the driver puts into the header of its pipeline caches.
+    pub cache_uuid: [u8; 16],
     /// Threads of a subgroup.
     pub subgroup: u32,
     /// Whether compute pipelines may ask for subgroups of this size.
@@ -130,6 +132,7 @@ impl Properties {
             ids: [plain.vendor_id, plain.device_id],
             driver: String::new(),
             driver_version: plain.driver_version,
+            cache_uuid: plain.pipeline_cache_uuid,
             subgroup: 1,
             sizes_subgroups: false,
             units: 0,

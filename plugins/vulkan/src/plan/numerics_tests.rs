@@ -1,7 +1,7 @@
 use hipdnn_kernels::Scalar;
 use hipdnn_kernels::target::VulkanDevice;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Reduction};
-use hipdnn_plugin_sdk::graph::{Node, Operation, ReductionMode};
+use hipdnn_plugin_sdk::graph::{Node, Operation, ReductionMode, Tensor};
 use hipdnn_plugin_sdk::numerics::name_of;
 
 use super::*;

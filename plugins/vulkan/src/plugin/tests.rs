@@ -89,6 +89,35 @@ fn a_saved_plan_computes_the_same() {
 }
 
 #[test]
+fn a_saved_plan_has_its_modules_which_are_used_if_the_device_would_get_the_same() {
+    let Some(handle) = handle() else { return };
+    let plan = VulkanPlugin::plan(&handle, 0, &add(), &[]).unwrap();
+    let bytes = VulkanPlugin::serialize(&handle, &plan).unwrap();
+    let (request, found) = PAYLOAD.read_plan(&bytes).unwrap();
+    let mut named = found.to_vec();
+    let at = found.windows(8).position(|eight| eight == b"kernel_0").expect("a kernel's name");
+    named[at..at + 8].copy_from_slice(b"a_kernel");
+    let other = VulkanPlugin::deserialize(&handle, &PAYLOAD.write_plan(&request, &named).unwrap()).unwrap();
+    assert!(VulkanPlugin::describe(&other).unwrap()[0].kernel.contains("a_kernel"));
+    let mut arrays = [(1, numbers(1665, 3)), (2, numbers(1665, 4)), (3, vec![0.0; 1665])];
+    execute(&handle, &other, &mut arrays);
+    let expected: Vec<f32> = arrays[0].1.iter().zip(&arrays[1].1).map(|(x, y)| x + y).collect();
+    assert_eq!(arrays[2].1, expected);
+    // For another device the modules are written anew, whatever these bytes are.
+    let mut foreign = found.to_vec();
+    foreign[0] ^= 1;
+    let at = found.windows(4).position(|four| four == b"main").expect("a module in the plan");
+    foreign[at..at + 4].copy_from_slice(b"mist");
+    let again = VulkanPlugin::deserialize(&handle, &PAYLOAD.write_plan(&request, &foreign).unwrap()).unwrap();
+    arrays[2].1.fill(0.0);
+    execute(&handle, &again, &mut arrays);
+    assert_eq!(arrays[2].1, expected);
+    // Plans that earlier versions saved have none.
+    let bare = PAYLOAD.write_plan(&request, &[]).unwrap();
+    assert!(VulkanPlugin::deserialize(&handle, &bare).is_ok());
+}
+
+#[test]
 fn a_softmax_passes_three_times_over_its_rows() {
     let Some(handle) = handle() else { return };
     let (rows, columns) = (7_usize, 1000_usize);
