@@ -1,4 +1,4 @@
-//! Target names for plans compiled ahead of time: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+//! Target names for plans compiled ahead of time: `sm_90`, `gfx942`, `vulkan`, `cpu`, `cpu:avx512`.
 
 use std::ffi::c_int;
 
@@ -19,7 +19,7 @@ pub fn named() -> Option<&'static str> {
         }
         log::warn(|| {
             format!(
-                "HIPDNN_TARGET_DEVICE is {name:?}, expected cpu, cpu:ISA, sm_NUMBER or gfxNUMBER; plans are for the present device"
+                "HIPDNN_TARGET_DEVICE is {name:?}, expected cpu, cpu:ISA, vulkan, sm_NUMBER or gfxNUMBER; plans are for the present device"
             )
         });
         None
@@ -30,7 +30,8 @@ pub fn named() -> Option<&'static str> {
 /// Whether the machine has a device of this name. Loads the GPU library to find out: whoever has plans for GPUs uses one.
 pub fn is_here(name: &str) -> bool {
     match name.split_once(':') {
-        None if name == "cpu" => true,
+        // The plugin knows its device, and plans anew for another.
+        None if name == "cpu" || name == "vulkan" => true,
         Some(("cpu", isa)) => has_isa(isa),
         _ if name.starts_with("sm_") => is_cuda(name).unwrap_or(false),
         _ if name.starts_with("gfx") => is_hip(name).unwrap_or(false),
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_processor_matches_its_instruction_sets() {
-        assert!(is_here("cpu"));
+        assert!(is_here("cpu") && is_here("vulkan"));
         for name in ["", "cpu:", "cpu:avx1024", "sm_", "gfx", "CPU", "x86_64: no processor of this name"] {
             assert!(!is_here(name), "{name}");
         }

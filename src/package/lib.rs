@@ -73,14 +73,14 @@ impl Contents {
     }
 }
 
-/// Whether a device name is valid: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+/// Whether a device name is valid: `sm_90`, `gfx942`, `vulkan`, `cpu`, `cpu:avx512`.
 pub fn is_device(name: &str) -> bool {
     let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_number = |text: &str| is_plain(text) && text.starts_with(|first: char| first.is_ascii_digit());
     let starts =
         |of: &[&str], name: &str| of.iter().any(|start| name.strip_prefix(start).is_some_and(is_number));
     match name.split_once(':') {
-        None => name == "cpu" || starts(&["sm_", "gfx"], name),
+        None => name == "cpu" || name == "vulkan" || starts(&["sm_", "gfx"], name),
         Some(("cpu", isa)) => ["sse2", "avx2", "avx512", "neon"].contains(&isa),
         Some((gpu, _)) => starts(&["gfx"], gpu),
     }
@@ -92,11 +92,13 @@ mod tests {
 
     #[test]
     fn valid_device_names_are_told_from_others() {
-        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a", "gfx90a:sramecc+:xnack-"] {
+        for name in
+            ["cpu", "cpu:avx512", "vulkan", "sm_90", "sm_100a", "gfx942", "gfx90a", "gfx90a:sramecc+:xnack-"]
+        {
             assert!(is_device(name), "{name}");
         }
         let wrong = ["", "gpu", "cpu:", "cpu:fast", "sm_", "gfx", "sm_90:x", "sm 90", "gfx9/4"];
-        for name in wrong.into_iter().chain(["foo", "CPU", "sm_x", "sm90", "cuda"]) {
+        for name in wrong.into_iter().chain(["foo", "CPU", "sm_x", "sm90", "cuda", "vulkan:0"]) {
             assert!(!is_device(name), "{name}");
         }
     }

@@ -15,10 +15,13 @@ use crate::{
 /// process.
 pub const TARGET: &str = "HIPDNN_TARGET_DEVICE";
 
+/// The Vulkan device that `HIPDNN_VULKAN_DEVICE` names, or the best one.
+const VULKAN: &str = "vulkan";
+
 /// Describes a plan in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Its device: `sm_90`, `gfx942`, `cpu`.
+    /// Its device: `sm_90`, `gfx942`, `vulkan`, `cpu`.
     pub device: String,
     /// The name of its graph.
     pub graph: String,
@@ -69,6 +72,9 @@ fn makes_plans_for(
     is_here: bool,
 ) -> std::result::Result<(), &'static str> {
     match (device.starts_with("cpu"), engine.plugin.as_str()) {
+        (false, "Vulkan") if device == VULKAN => Ok(()),
+        (_, "Vulkan") => Err("makes plans for the device vulkan"),
+        (false, _) if device == VULKAN => Err("does not compute on Vulkan devices"),
         (true, "CPU") | (false, "RTC" | "cuDNN") => Ok(()),
         (true, _) => Err("does not compute on processors"),
         (false, "CPU") => Err("does not compute on GPUs"),

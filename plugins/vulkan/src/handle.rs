@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hipdnn_plugin_planner::ahead;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::lock::OnceLock;
 
@@ -33,7 +34,9 @@ impl Handle {
             gpu.device.check_alive()?;
             return Ok(gpu);
         }
-        let gpu = instance::device(instance::default_number()?)?;
+        // Plans made ahead of time are for the device here; a process on another writes its own modules.
+        let is_ahead = ahead::target("vulkan")?.is_some();
+        let gpu = instance::device(instance::default_number(is_ahead)?)?;
         Ok(self.gpu.get_or_init(|| gpu))
     }
 }

@@ -151,9 +151,15 @@ pub fn choose(number: usize) {
 ///
 /// # Errors
 /// Why there is none. Without a program's or a user's choice, nothing of Vulkan is opened: its drivers take time and memory, and host
-/// arrays are computed faster where they are.
-pub fn default_number() -> Result<usize, PluginError> {
-    number(CHOSEN.load(Ordering::Relaxed), std::env::var(DEVICE).ok().filter(|wanted| !wanted.is_empty()))
+/// arrays are computed faster where they are. With `is_needed` it is the best one, even if it is software.
+pub fn default_number(is_needed: bool) -> Result<usize, PluginError> {
+    let chosen = CHOSEN.load(Ordering::Relaxed);
+    let wanted = std::env::var(DEVICE).ok().filter(|wanted| !wanted.is_empty());
+    if is_needed && chosen == 0 && wanted.is_none() {
+        let named = |name: &str| number(1, Some(name.to_owned()));
+        return named("gpu").or_else(|_| named("cpu"));
+    }
+    number(chosen, wanted)
 }
 
 /// The device for what a program chose, and a user.

@@ -40,7 +40,7 @@ pub fn compile(
     devices.dedup();
     if let Some(name) = devices.iter().find(|name| !ahead::is_device(name)) {
         return Err(Failure::input(format!(
-            "--device {name}: expected names such as sm_90, gfx942, cpu or cpu:avx512"
+            "--device {name}: expected names such as sm_90, gfx942, vulkan, cpu or cpu:avx512"
         )));
     }
     let (mut rows, mut entries) = (Vec::new(), Vec::new());

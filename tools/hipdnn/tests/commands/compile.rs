@@ -197,7 +197,7 @@ fn a_plan_that_cannot_be_made_is_named_with_the_reasons() {
     assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no plan could be made\n"));
     assert!(!Path::new(&none).exists());
     for (device, words) in [
-        ("gpu", "--device gpu: expected names such as sm_90, gfx942, cpu or cpu:avx512"),
+        ("gpu", "--device gpu: expected names such as sm_90, gfx942, vulkan, cpu or cpu:avx512"),
         ("cpu:fast", "--device cpu:fast"),
     ] {
         let line = refuse(&["compile", &graph, "--device", device, "--output", &none], 2);

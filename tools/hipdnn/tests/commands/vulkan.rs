@@ -106,6 +106,27 @@ fn plans_are_saved_and_run_on_the_device() {
 }
 
 #[test]
+fn plans_made_ahead_of_time_are_taken_on_the_device() {
+    if !has_device() {
+        return;
+    }
+    let scratch = Scratch::new("vulkan-ahead");
+    let (graph, file, log) = (example("matmul"), scratch.file("plans.hdpk"), scratch.file("log.txt"));
+    let made = hipdnn(&["compile", &graph, "--device", "vulkan", "--output", &file]);
+    assert!(made.status == 0 && made.out.contains("VULKAN_ENGINE"), "{}{}", made.out, made.err);
+    let none =
+        hipdnn(&["compile", &graph, "--device", "vulkan", "--engine", "CPU_ENGINE", "--output", &file]);
+    assert!(none.out.contains("CPU_ENGINE: does not compute on Vulkan devices"), "{}{}", none.out, none.err);
+    let mut run = with_vulkan();
+    run.env("HIPDNN_PLAN_PACKAGE", &file).env("HIPDNN_LOG_LEVEL", "info").env("HIPDNN_LOG_FILE", &log);
+    let answer: Answer =
+        run.args(["run", &graph, "--device", "vulkan:0", "--check"]).output().unwrap().into();
+    assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains(&format!("the plan was loaded from {file}")), "{text}");
+}
+
+#[test]
 fn what_cannot_be_the_device_is_named() {
     let graph = example("matmul");
     let wrong = one_line(hipdnn(&["run", &graph, "--device", "metal:0"]), 2);
