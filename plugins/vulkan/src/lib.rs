@@ -10,6 +10,7 @@ pub mod bfloat;
 pub mod bind;
 pub mod buffer;
 pub mod cache;
+pub mod clock;
 pub mod code;
 pub mod device;
 pub mod failure;

@@ -23,6 +23,7 @@ use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal, Step, trace};
 use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
 use crate::cache;
+use crate::clock::Clock;
 use crate::code::{self, Code, PARAMETERS, Slot, has_matrices};
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
@@ -253,16 +254,17 @@ impl Plan {
                 Ok(())
             })?
         } else {
-            // Steps are measured one by one.
-            let mut told = trace::Execution::begin(|| self.names());
             gpu.queue.submit(|recorder| {
                 copies(recorder, true);
                 Ok(())
             })?;
-            for kernel in &self.kernels {
-                gpu.queue
-                    .wait(gpu.queue.submit(|recorder| self.launch(recorder, kernel, &bound, buffers))?)?;
-                told.end_step();
+            // Steps are measured one by one.
+            for (kernel, name) in self.kernels.iter().zip(self.names()) {
+                let begin = trace::now();
+                let device_time = self.timed(kernel, &bound, buffers)?;
+                if let Some(steps) = steps {
+                    steps.tell(name, device_time.map_or(begin, |time| trace::now().saturating_sub(time)));
+                }
             }
             gpu.queue.submit(|recorder| {
                 copies(recorder, false);
@@ -278,6 +280,22 @@ impl Plan {
             unsafe { bound.finish(gpu) }?;
         }
         Ok(())
+    }
+
+    /// Executes a kernel, and waits. Returns how many nanoseconds it took by the device's clock, if it has one.
+    fn timed(
+        &self,
+        kernel: &Kernel,
+        bound: &[Bound],
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+    ) -> Result<Option<u64>, PluginError> {
+        let clock = Clock::new(&self.gpu.device);
+        let time = self.gpu.queue.submit(|recorder| match &clock {
+            Some(clock) => recorder.timed(clock, || self.launch(recorder, kernel, bound, buffers)),
+            None => self.launch(recorder, kernel, bound, buffers),
+        })?;
+        self.gpu.queue.wait(time)?;
+        Ok(clock.and_then(|clock| clock.nanoseconds()))
     }
 
     /// Records a kernel.
@@ -407,5 +425,7 @@ unsafe fn read_number(at: *const c_void, data_type: DataType) -> f64 {
     }
 }
 
+#[cfg(test)]
+mod clock_tests;
 #[cfg(test)]
 mod numerics_tests;

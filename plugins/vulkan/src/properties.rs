@@ -83,6 +83,10 @@ pub struct Properties {
     pub features: Features,
     /// The matrix products that it says it computes, the largest first.
     pub shapes: Vec<CooperativeShape>,
+    /// Bits of the queue's times, 0 if it has none.
+    pub clock_bits: u32,
+    /// Nanoseconds of a tick of these times.
+    pub nanoseconds_per_tick: f32,
     /// The queue family that computes, if any.
     pub family: Option<u32>,
     /// Why the device cannot be used.
@@ -145,6 +149,8 @@ impl Properties {
             largest: 0,
             features: Features::default(),
             shapes: Vec::new(),
+            clock_bits: 0,
+            nanoseconds_per_tick: limits.timestamp_period,
             family: None,
             lacks: None,
             memory,
@@ -159,12 +165,19 @@ impl Properties {
             properties.ask_more(instance, &extensions);
             properties.ask_features(entry, instance, &extensions);
             let families = instance.get_physical_device_queue_family_properties(physical);
-            properties.family = compute_family(&families);
+            properties.choose_family(compute_family(&families), &families);
         }
         if properties.family.is_none() {
             properties.lacks = Some("it has no queue that computes".to_owned());
         }
         Ok(properties)
+    }
+
+    /// Notes the queue family that is used.
+    pub fn choose_family(&mut self, family: Option<u32>, families: &[vk::QueueFamilyProperties]) {
+        self.family = family;
+        let own = family.and_then(|family| families.get(family as usize));
+        self.clock_bits = own.map_or(0, |family| family.timestamp_valid_bits);
     }
 
     /// The names of the device's extensions.

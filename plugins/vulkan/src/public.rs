@@ -368,7 +368,9 @@ unsafe fn adopt(adopted: &Adopted, number: usize) -> Result<Gpu, PluginError> {
     // SAFETY: the device is one of the instance.
     let mut properties = unsafe { Properties::ask(&entry, &instance, physical, number) }?;
     properties.check()?;
-    properties.family = Some(adopted.queue_family);
+    // SAFETY: the device is one of the instance.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+    properties.choose_family(Some(adopted.queue_family), &families);
     // Whether the program enabled these is not known.
     properties.host_alignment = None;
     properties.features.cooperative_matrix = false;

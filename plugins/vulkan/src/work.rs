@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::buffer::Buffer;
+use crate::clock::Clock;
 use crate::device::Device;
 use crate::pipeline::Pipeline;
 
@@ -88,6 +89,21 @@ impl<'a> Recorder<'a> {
     pub fn write(&self, buffer: &Buffer, bytes: &[u8]) {
         // SAFETY: the buffer is being recorded, and the other is the device's and has at least as many bytes.
         unsafe { self.device.functions.cmd_update_buffer(self.buffer, buffer.buffer, 0, bytes) };
+    }
+
+    /// Measures what `record` records.
+    pub fn timed<T>(&self, clock: &Clock, record: impl FnOnce() -> T) -> T {
+        let (functions, pool) = (&self.device.functions, clock.pool());
+        let stage = vk::PipelineStageFlags::COMPUTE_SHADER;
+        // SAFETY: the buffer is being recorded, and the pool is the device's, with two times, and no other work uses it.
+        unsafe {
+            functions.cmd_reset_query_pool(self.buffer, pool, 0, 2);
+            functions.cmd_write_timestamp(self.buffer, stage, pool, 0);
+        }
+        let recorded = record();
+        // SAFETY: as above.
+        unsafe { functions.cmd_write_timestamp(self.buffer, stage, pool, 1) };
+        recorded
     }
 
     /// Starts a kernel with these parameters.
