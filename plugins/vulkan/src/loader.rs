@@ -9,11 +9,20 @@ use hipdnn_plugin_sdk::lock::OnceLock;
 /// The function from which all others are found.
 const FIRST: &str = "vkGetInstanceProcAddr";
 
-/// The loader's names on this system; on macOS also MoltenVK, which can be used without a loader.
-fn names() -> &'static [&'static str] {
-    match OS {
+/// The loader's names on a system; on macOS also MoltenVK, which can be used without a loader, and where Homebrew and LunarG's installer
+/// put both, where systems do not look.
+fn names(system: &str) -> &'static [&'static str] {
+    match system {
         "windows" => &["vulkan-1.dll"],
-        "macos" => &["libvulkan.1.dylib", "libMoltenVK.dylib", "/usr/local/lib/libvulkan.1.dylib"],
+        "macos" => &[
+            "libvulkan.1.dylib",
+            "libvulkan.dylib",
+            "libMoltenVK.dylib",
+            "/opt/homebrew/lib/libvulkan.1.dylib",
+            "/usr/local/lib/libvulkan.1.dylib",
+            "/opt/homebrew/lib/libMoltenVK.dylib",
+            "/usr/local/lib/libMoltenVK.dylib",
+        ],
         _ => &["libvulkan.so.1", "libvulkan.so"],
     }
 }
@@ -31,7 +40,7 @@ struct Loader {
 /// Which files were looked for, and what is wrong with each.
 pub fn entry() -> Result<&'static Entry, dynlib::Error> {
     static LOADER: OnceLock<Result<Loader, dynlib::Error>> = OnceLock::new();
-    let loader = LOADER.get_or_init(|| open(names()));
+    let loader = LOADER.get_or_init(|| open(names(OS)));
     loader.as_ref().map(|loader| &loader.entry).map_err(Clone::clone)
 }
 
@@ -49,6 +58,14 @@ fn open(names: &[&'static str]) -> Result<Loader, dynlib::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loaders_are_looked_for_before_moltenvk() {
+        let all = names("macos");
+        let first = all.iter().position(|name| name.contains("MoltenVK")).unwrap();
+        assert!(all[..first].contains(&"libvulkan.1.dylib"));
+        assert!(names("linux").iter().chain(names("windows")).all(|name| !name.contains("MoltenVK")));
+    }
 
     #[test]
     fn a_missing_loader_is_named() {

@@ -89,7 +89,14 @@ const FOREIGN: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-apple-darwin"];
 /// Type-checks the installed crates that apply without GPUs.
 fn check(workspace: &Workspace, target: &str) -> Result<String, Failure> {
     let mut cargo = workspace.cargo(["check", "--locked", "--quiet", "--lib", "--target", target]);
-    for package in ["hipdnn-backend", "hipdnn-cpu-plugin", "hipdnn", "hipdnn-tool", "hipdnn-python"] {
+    for package in [
+        "hipdnn-backend",
+        "hipdnn-cpu-plugin",
+        "hipdnn-vulkan-plugin",
+        "hipdnn",
+        "hipdnn-tool",
+        "hipdnn-python",
+    ] {
         cargo.args(["-p", package]);
     }
     // Warnings do not fail cargo, but are failures here.
