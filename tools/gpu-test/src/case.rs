@@ -40,6 +40,8 @@ pub struct Case {
     pub workspace_limit: Option<usize>,
     /// Values of the engine's knobs.
     pub knobs: Vec<(&'static str, i64)>,
+    /// A tensor between nodes whose rounding results have, also where they are smaller: errors are relative to the larger.
+    pub rounded: Option<i64>,
     /// Whether executions on the device get a null workspace, whatever the plan requires.
     pub without_workspace: bool,
     seed: u32,
@@ -61,6 +63,7 @@ impl Case {
             tolerance: 1e-5,
             workspace_limit: None,
             knobs: Vec::new(),
+            rounded: None,
             without_workspace: false,
             seed: 1,
         }
@@ -242,14 +245,17 @@ impl Case {
         got: &HashMap<i64, Vec<f32>>,
     ) -> Result<f32, Failure> {
         let mut worst = 0.0_f32;
+        let all = expected;
         for uid in &self.outputs {
-            let (Some(expected), Some(got)) = (expected.get(uid), got.get(uid)) else {
+            let (Some(expected), Some(got)) = (all.get(uid), got.get(uid)) else {
                 return Err(Failure(format!("tensor {uid} was not computed")));
             };
             // Elements between sequences are not written.
             let is_ragged = self.graph.tensor(*uid).is_some_and(|tensor| tensor.ragged_offset_uid.is_some());
             let untouched = |value: &f32| is_ragged && value.is_nan();
-            let finite = expected.iter().filter(|value| value.is_finite());
+            let rounded = self.rounded.and_then(|uid| all.get(&uid));
+            let finite =
+                expected.iter().chain(rounded.into_iter().flatten()).filter(|value| value.is_finite());
             let scale = finite.fold(1e-3_f32, |most, value| most.max(value.abs()));
             for (place, (expected, got)) in expected.iter().zip(got).enumerate() {
                 // The difference of infinities is not a number.
@@ -292,7 +298,11 @@ impl Case {
     /// The engine's message.
     pub fn run_on_host(&self, backend: &Backend) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
-        self.run_in_host_memory(&backend.plan(REFERENCE, &self.graph, &[])?, |size| {
+        let mut case = self.clone();
+        for tensor in case.graph.tensors.iter_mut().filter(|tensor| Some(tensor.uid) == self.rounded) {
+            tensor.is_virtual = false;
+        }
+        case.run_in_host_memory(&backend.plan(REFERENCE, &case.graph, &[])?, |size| {
             memory.push(vec![0_u8; size].into_boxed_slice());
             Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
         })
@@ -375,4 +385,24 @@ pub fn strides(dims: &[i64], order: Order) -> Vec<i64> {
         }
     }
     strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_relative_to_what_was_rounded() {
+        let mut case = Case::new("difference");
+        let between = case.between(DataType::Half, &[2], Order::ChannelsFirst);
+        let out = case.output(DataType::Float, &[2], Order::ChannelsFirst);
+        // Halves near 0.86 are 2⁻¹¹ apart; one of two rounded the other way.
+        let expected = HashMap::from([(between, vec![0.86, 0.645]), (out, vec![0.1075, -0.1075])]);
+        let got = HashMap::from([(out, vec![0.1075 + 2.0_f32.powi(-12), -0.1075])]);
+        assert!(case.compare(&expected, &got).is_err());
+        case.rounded = Some(between);
+        assert!(case.compare(&expected, &got).is_ok());
+        let wrong = HashMap::from([(out, vec![0.1075 + 2.0_f32.powi(-8), -0.1075])]);
+        assert!(case.compare(&expected, &wrong).is_err());
+    }
 }
