@@ -6,7 +6,8 @@ use crate::computation::{Arrays, Loaded, reference, sensitivity};
 use crate::data_type::DataType;
 use crate::failure::Result;
 use crate::graph::Tensor;
-use crate::tensor::{Comparison, Tolerance, compare};
+use crate::rounding::Limits;
+use crate::tensor::{Comparison, compare};
 use crate::ties;
 use hipdnn::Handle;
 
@@ -16,17 +17,17 @@ fn compare_all<'g>(
     loaded: &'g Loaded,
     (inputs, outputs): (&Arrays, &Arrays),
     reference: &Arrays,
-    factor: f64,
+    limits: Limits<'_>,
 ) -> Result<Vec<(&'g Tensor, Comparison)>> {
     let Loaded { operations, graph } = loaded;
     let mut compared = Vec::new();
     for (uid, array) in outputs {
         let expected = reference.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
         let (Some(tensor), Some(expected)) = (graph.tensor(*uid), expected) else { continue };
-        let tolerance = Tolerance::of(graph, tensor).times(factor);
+        let tolerance = limits.of(graph, tensor);
         let mut comparison = compare(array, expected, tolerance, |_| false);
         if comparison.beyond > 0 && tensor.data_type.is_integer() && tensor.data_type != DataType::Boolean {
-            let undecided = ties::undecided(handle, operations, graph, inputs, (tensor, factor))?;
+            let undecided = ties::undecided(handle, operations, graph, inputs, (tensor, limits))?;
             comparison = compare(array, expected, tolerance, |at| undecided.get(at) == Some(&true));
         }
         compared.push((tensor, comparison));
@@ -54,15 +55,16 @@ pub type Changes = OnceCell<Vec<(i64, f64)>>;
 
 /// Compares each result with what is expected, and with the change that inputs cause. `own` are the reference engine's results,
 /// if they are known. `known` keeps the changes for other results of the same inputs.
+/// `limits` are those of the plan that ran.
 pub fn judge<'g>(
     handle: &Handle,
     loaded: &'g Loaded,
     (inputs, outputs): (&Arrays, &Arrays),
     (expected, own, known): (&Arrays, Option<&Arrays>, &Changes),
-    factor: f64,
+    limits: Limits<'_>,
 ) -> Result<Vec<Judged<'g>>> {
     let Loaded { operations, graph } = loaded;
-    let compared = compare_all(handle, loaded, (inputs, outputs), expected, factor)?;
+    let compared = compare_all(handle, loaded, (inputs, outputs), expected, limits)?;
     let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
     if is_beyond && known.get().is_none() {
         let found = match own {
@@ -77,7 +79,7 @@ pub fn judge<'g>(
     let changes = known.get().map(Vec::as_slice).unwrap_or_default();
     let judged = compared.into_iter().map(|(tensor, comparison)| {
         let change = changes.iter().find(|(uid, _)| *uid == tensor.uid).map_or(0.0, |(_, change)| *change);
-        let allowed = OF_CHANGE * factor * change;
+        let allowed = OF_CHANGE * limits.factor * change;
         let is_beyond = comparison.beyond > 0;
         let is_wrong = is_beyond && !(comparison.used.is_finite() && comparison.largest <= allowed);
         Judged { tensor, comparison, change: is_beyond.then_some(change), is_wrong }

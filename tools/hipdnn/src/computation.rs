@@ -7,6 +7,7 @@ use crate::data_type::DataType;
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
+use crate::steps::{self, Step};
 use crate::tensor::{Array, Bits, Memory, Place, Vulkan, bytes, count, npy, require_host_memory};
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
@@ -368,6 +369,11 @@ impl Computation {
     /// The results of the last execution.
     pub fn outputs(&mut self, graph: &Graph) -> Result<Arrays> {
         self.read(graph, Array::read)
+    }
+
+    /// What the plan says of its steps, if it does.
+    pub fn steps(&self) -> Option<Vec<Step>> {
+        steps::of(&self.plan).ok().flatten()
     }
 
     /// The bits of the results of the last execution.

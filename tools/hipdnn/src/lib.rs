@@ -11,6 +11,7 @@ pub mod fill;
 pub mod graph;
 pub mod numerics;
 pub mod picture;
+pub mod rounding;
 pub mod steps;
 pub mod table;
 pub mod tensor;

@@ -19,7 +19,9 @@ use commands::Outcome;
 use hipdnn::{Backend, forward_log};
 use hipdnn_plugin_sdk::os::environment::NOWHERE;
 use hipdnn_tool::failure::{self, Failure, Result};
-use hipdnn_tool::{batch, comparison, computation, double, graph, numerics, picture, steps, table, tensor};
+use hipdnn_tool::{
+    batch, comparison, computation, double, graph, numerics, picture, rounding, steps, table, tensor,
+};
 use loading::Loading;
 
 fn main() -> ExitCode {

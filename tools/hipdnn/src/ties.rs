@@ -15,7 +15,7 @@ use crate::data_type::DataType;
 use crate::double::{self, constant, mode, rounded_to_nearest};
 use crate::failure::Result;
 use crate::graph::{Graph, Node, Tensor};
-use crate::tensor::Tolerance;
+use crate::rounding::Limits;
 use hipdnn::{Handle, OperationGraph};
 
 /// The boundaries of rounded values.
@@ -186,7 +186,7 @@ pub fn undecided(
     operations: &OperationGraph,
     graph: &Graph,
     inputs: &Arrays,
-    (tensor, factor): (&Tensor, f64),
+    (tensor, limits): (&Tensor, Limits<'_>),
 ) -> Result<Vec<bool>> {
     let count = tensor.dims.iter().product::<i64>().max(0) as usize;
     let roundings = Roundings::of(graph, tensor);
@@ -203,7 +203,7 @@ pub fn undecided(
         let Some((_, array)) = values.iter().find(|(other, _)| *other == uid) else { continue };
         let Some(of) = graph.tensor(rounding.uid) else { continue };
         let data_type = if rounding.is_stored { DataType::Float } else { of.data_type };
-        let tolerance = Tolerance::of(graph, &Tensor { data_type, ..of.clone() }).times(factor);
+        let tolerance = limits.of(graph, &Tensor { data_type, ..of.clone() });
         let sizes = array.values.iter().map(|value| value.abs()).filter(|size| size.is_finite());
         let largest = sizes.fold(0.0, f64::max);
         let near = |value: f64| {

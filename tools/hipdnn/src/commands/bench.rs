@@ -13,6 +13,7 @@ use crate::computation::{
     Arrays, Computation, Loaded, REFERENCE, find_engine, inputs, on_device, place_of, plan_with, reference,
 };
 use crate::failure::{Failure, Result, one_line};
+use crate::rounding::Limits;
 use crate::table::Table;
 use hipdnn::tuning::{Times, candidates};
 use hipdnn::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
@@ -174,7 +175,9 @@ impl Measurement<'_> {
         let (used, is_right) = match reference {
             Some(reference) => {
                 let held_to = (reference, Some(reference), changes);
-                let judged = judge(handle, loaded, (inputs, &outputs), held_to, arguments.common.tolerance)?;
+                let steps = computation.steps();
+                let limits = Limits { steps: steps.as_deref(), factor: arguments.common.tolerance };
+                let judged = judge(handle, loaded, (inputs, &outputs), held_to, limits)?;
                 let used = judged.iter().map(|of| of.comparison.used).fold(0.0, f64::max);
                 (Some(used), judged.iter().all(|of| !of.is_wrong))
             }

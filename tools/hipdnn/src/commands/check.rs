@@ -16,6 +16,7 @@ use crate::computation::{
 };
 use crate::failure::{Failure, Result};
 use crate::graph::Tensor;
+use crate::rounding::Limits;
 use crate::table::Table;
 
 /// What became of a bundle.
@@ -349,7 +350,7 @@ impl Checks<'_> {
             loaded,
             (&inputs, &outputs),
             (&expected, own.as_ref(), &Changes::new()),
-            common.tolerance,
+            Limits { steps: computation.steps().as_deref(), factor: common.tolerance },
         )?;
         // Limits that the settings state replace the derived ones.
         for of in &mut judged {

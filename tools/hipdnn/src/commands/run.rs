@@ -13,6 +13,7 @@ use crate::computation::{
 };
 use crate::failure::{Failure, Result};
 use crate::graph::shape;
+use crate::rounding::Limits;
 use crate::table::Table;
 use crate::tensor::{Array, Comparison};
 use hipdnn::{Backend, EngineInfo, ExecutionPlan, Handle};
@@ -85,7 +86,7 @@ pub fn run_plan(
         loaded,
         (&inputs, &outputs),
         (&reference, Some(&reference), &Changes::new()),
-        data.common.tolerance,
+        Limits { steps: computation.steps().as_deref(), factor: data.common.tolerance },
     )?;
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
     let mut failed = Vec::new();

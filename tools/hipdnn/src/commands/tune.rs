@@ -17,6 +17,7 @@ use crate::cli;
 use crate::comparison::{Changes, judge};
 use crate::computation::{Arrays, Computation, Loaded, inputs, place_of, plan_with, reference};
 use crate::failure::{Failure, Result};
+use crate::rounding::Limits;
 use crate::table::Table;
 use crate::trials;
 
@@ -96,7 +97,7 @@ impl Runs<'_> {
             self.loaded,
             (&self.inputs, &outputs),
             (reference, Some(reference), &self.changes),
-            self.common.tolerance,
+            Limits { steps: computation.steps().as_deref(), factor: self.common.tolerance },
         )?;
         match judged.iter().find(|of| of.is_wrong) {
             None => Ok((computation, took)),

@@ -12,6 +12,7 @@ use crate::computation::{Arrays, mixed};
 use crate::double;
 use crate::failure::Result;
 use crate::graph::{Graph, Node};
+use crate::steps::Numerics;
 use crate::tensor::{Array, steps};
 
 /// How far inputs without an error are moved to learn how a node's errors grow.
@@ -118,9 +119,9 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
     let mut rows = Vec::new();
     let mut shares = Vec::new();
     for (place, node) in graph.nodes.iter().enumerate() {
-        let (written, note) = compute(chain, (place, node), &mut state, &results)?;
-        let mut row = measure(chain, (place, node), (&state, &written, &exact), wanted);
-        row.reasons.extend(note);
+        let Computed { written, notes, without } = compute(chain, (place, node), &mut state, &results)?;
+        let mut row = measure(chain, (place, node), (&state, &written, &exact), (wanted, notes.as_ref()));
+        row.reasons.extend(without);
         // Exact arithmetic goes on with what it has where the node adds no error.
         let is_exact = written.iter().all(|(uid, array)| state.rest.get(uid) == Some(array));
         state.own.extend(written);
@@ -174,6 +175,15 @@ fn parts(numbers: &[f64]) -> Vec<f64> {
     numbers.iter().map(|number| if sum > 0.0 { number / sum } else { 0.0 }).collect()
 }
 
+/// What a node wrote.
+struct Computed {
+    written: Values,
+    /// What its plan does to numbers.
+    notes: Option<Numerics>,
+    /// Why there is no plan of it.
+    without: Option<String>,
+}
+
 /// What the plan computes for a node: the whole graph's plan if the node's tensors are all known from it, else a plan of this
 /// node. Where the engine has none, exact values are stored; a note says so.
 fn compute(
@@ -181,7 +191,7 @@ fn compute(
     (place, node): (usize, &Node),
     state: &mut State,
     results: &Values,
-) -> Result<(Values, Option<String>)> {
+) -> Result<Computed> {
     let graph = chain.graph;
     let is_known = |uid: i64| state.is_plans.contains(&uid) || double::constant(graph, uid).is_some();
     let of_plan = |uid: i64| results.get(&uid).map(|array| (uid, array.clone()));
@@ -189,15 +199,16 @@ fn compute(
         && let Some(written) = node.outputs.iter().map(|port| of_plan(port.uid)).collect::<Option<Values>>()
     {
         state.is_plans.extend(written.keys());
-        return Ok((written, None));
+        return Ok(Computed { written, notes: chain.notes(place), without: None });
     }
     match chain.by_engine(place, &state.own) {
-        Ok(written) => Ok((written, None)),
+        Ok((written, notes)) => Ok(Computed { written, notes, without: None }),
         Err(failure) if failure.is_input() => Err(failure),
         Err(failure) => {
             let stored = |uid: i64| Some((uid, state.rest.get(&uid)?.rounded(graph.tensor(uid)?.data_type)));
-            let stored = node.outputs.iter().filter_map(|port| stored(port.uid)).collect();
-            Ok((stored, Some(format!("the store alone was measured: {failure}"))))
+            let written = node.outputs.iter().filter_map(|port| stored(port.uid)).collect();
+            let without = Some(format!("the store alone was measured: {failure}"));
+            Ok(Computed { written, notes: None, without })
         }
     }
 }
@@ -207,7 +218,7 @@ fn measure(
     chain: &Chain<'_>,
     (place, node): (usize, &Node),
     (state, written, exact): (&State, &Values, &Values),
-    wanted: f64,
+    (wanted, notes): (f64, Option<&Numerics>),
 ) -> Row {
     let graph = chain.graph;
     let incoming =
@@ -230,7 +241,7 @@ fn measure(
         reasons: Vec::new(),
     };
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
-    let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &state.own).ok());
+    let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &state.own, notes).ok());
     let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, state) } else { None };
     for port in &node.outputs {
         let (Some(tensor), Some(own), Some(rest), Some(exact)) =
@@ -261,7 +272,7 @@ fn measure(
         let sizes = sizes.as_ref().and_then(|sizes| sizes.get(&port.uid));
         let terms_over_sum = sizes.map(|sizes| of_norm(norm(sizes.values.iter().copied()), rest));
         let sizes = sizes.filter(|_| !tensor.data_type.is_integer());
-        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest)));
+        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest), notes));
         let evidence = Evidence {
             graph,
             node,

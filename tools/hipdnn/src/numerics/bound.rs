@@ -1,13 +1,15 @@
 //! A bound of the error of sums and products that is known before they are computed.
 //!
-//! With u the half step of the accumulator, a sum of n terms in any order is off by at most γₙ Σ|t|, γₙ = n u / (1 - n u)
-//! (Higham, Accuracy and Stability of Numerical Algorithms, 3.1). The store to the result's type adds its own half step.
+//! The error of the sum is that of [`Roundings`], by which results are also checked. The store to the result's type adds its own
+//! half step.
 
 use super::measure::norm;
 use crate::data_type::DataType;
 use crate::double::mode;
 use crate::graph::{Graph, Node, Tensor};
-use crate::tensor::{Array, accumulator, largest, steps, terms};
+use crate::rounding::{Roundings, accumulator};
+use crate::steps::Numerics;
+use crate::tensor::{Array, largest, steps};
 
 /// Whether a node sums or multiplies, so that its error has a bound, and whether its terms may cancel.
 pub fn bounded(node: &Node) -> Option<bool> {
@@ -30,13 +32,16 @@ fn reduction(node: &Node) -> String {
 }
 
 /// A bound of the relative error, in the norm, of a tensor that a node writes. `sizes` are the sums of its terms' magnitudes.
-pub fn bound(graph: &Graph, node: &Node, tensor: &Tensor, (sizes, exact): (&Array, &Array)) -> f64 {
-    let own = steps(accumulator(node)).0;
-    let roundings = terms(graph, node) + converted(graph, node) + averaged(node);
-    let gamma = match roundings * own {
-        all if all < 1.0 => all / (1.0 - all),
-        _ => f64::INFINITY,
-    };
+/// `notes` are what the node's plan does to numbers.
+pub fn bound(
+    graph: &Graph,
+    node: &Node,
+    tensor: &Tensor,
+    (sizes, exact): (&Array, &Array),
+    notes: Option<&Numerics>,
+) -> f64 {
+    let roundings = Roundings::of(graph, node, notes);
+    let (own, gamma) = (roundings.unit, roundings.certain());
     // Where a sum may be beyond its type, there is no bound.
     let ends = largest(accumulator(node)).min(largest(tensor.data_type));
     let mut reaches = exact.values.iter().zip(&sizes.values).map(|(sum, size)| sum.abs() + gamma * size);
@@ -52,22 +57,6 @@ pub fn bound(graph: &Graph, node: &Node, tensor: &Tensor, (sizes, exact): (&Arra
     let underflow = smallest / 2.0 * (exact.values.len() as f64).sqrt();
     let all = inside + store * (sum + inside) + underflow;
     if sum > 0.0 { all / sum } else { f64::INFINITY }
-}
-
-/// The roundings of each term's two operands to the accumulator's type.
-fn converted(graph: &Graph, node: &Node) -> f64 {
-    let own = steps(accumulator(node)).0;
-    let is_wider = |tensor: &Tensor| match tensor.data_type.is_integer() {
-        true => tensor.data_type.bits() > 24,
-        false => steps(tensor.data_type).0 < own,
-    };
-    let operands = node.inputs.iter().filter_map(|port| graph.tensor(port.uid));
-    if operands.into_iter().any(is_wider) { 2.0 } else { 0.0 }
-}
-
-/// The roundings of a mean's factor and of the product with it.
-fn averaged(node: &Node) -> f64 {
-    if node.operation == "Reduction" && reduction(node) == "avg" { 2.0 } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -88,7 +77,7 @@ mod tests {
             tensors[2]["data_type"] = json!(kind);
             let graph = graph("g", tensors, vec![pointwise("", "sub", 1, Some(2), 3)]);
             let sums = (&array(&[30.0, 40.0]), &array(&[3.0, 4.0]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums)
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
         };
         let (u, half) = ((-24_f64).exp2(), (-11_f64).exp2());
         let single = 10.0 * u / (1.0 - u);
@@ -102,7 +91,8 @@ mod tests {
         tensors[2]["data_type"] = json!("half");
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let of = |sum: f64| {
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), (&array(&[65504.0]), &array(&[sum])))
+            let sums = (&array(&[65504.0]), &array(&[sum]));
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
         };
         assert!(of(65000.0) < 1e-3 && of(65504.0).is_infinite());
     }

@@ -8,6 +8,7 @@ use crate::computation::{Arrays, Computation, Loaded, place_of, plan, settings};
 use crate::double;
 use crate::failure::{Failure, Result};
 use crate::graph::{Graph, Node};
+use crate::steps::{self, Numerics, Step};
 use crate::tensor::{Array, Place};
 use hipdnn::{EngineInfo, Handle};
 
@@ -24,6 +25,8 @@ pub struct Chain<'a> {
     pub graph: &'a Graph,
     text: Value,
     kept: HashSet<i64>,
+    /// What the steps of the whole graph's plan say.
+    steps: Vec<Step>,
 }
 
 impl<'a> Chain<'a> {
@@ -36,7 +39,8 @@ impl<'a> Chain<'a> {
     ) -> Result<Self> {
         let text = double::text(&loaded.operations)?;
         let kept = double::kept(&loaded.graph);
-        Ok(Self { handle, engine, knobs, memory, graph: &loaded.graph, text, kept })
+        let steps = steps::of(&plan(&loaded.operations, engine, knobs)?)?.unwrap_or_default();
+        Ok(Self { handle, engine, knobs, memory, graph: &loaded.graph, text, kept, steps })
     }
 
     /// Whether a node is computed in double precision.
@@ -58,8 +62,12 @@ impl<'a> Chain<'a> {
         self.exactly(double::part(self.graph, &self.text, place..place + 1), values)
     }
 
-    /// What a sum writes in double precision if each of its terms is positive.
-    pub fn sizes_of_terms(&self, place: usize, values: &Values) -> Result<Values> {
+    /// What a sum writes in double precision if each of its terms is positive. Winograd adds up all values of a tile: each counts
+    /// as the largest.
+    pub fn sizes_of_terms(&self, place: usize, values: &Values, notes: Option<&Numerics>) -> Result<Values> {
+        let has_tiles = notes.is_some_and(|notes| notes.notes.iter().any(|note| note == "WINOGRAD"));
+        let node = self.graph.nodes.get(place).filter(|_| has_tiles);
+        let of_tiles = node.and_then(|node| node.input("x").or_else(|| node.input("dy")));
         let mut part = double::part(self.graph, &self.text, place..place + 1);
         for node in part.iter_mut().filter_map(|part| double::list(part, "nodes")).flatten() {
             if let Some(inputs) = node.get_mut("inputs").filter(|inputs| inputs["operation"] == "sub") {
@@ -71,11 +79,12 @@ impl<'a> Chain<'a> {
                 double::set(tensor, "value", -value);
             }
         }
-        let sizes = |array: &Array| Array {
-            dims: array.dims.clone(),
-            values: array.values.iter().map(|value| value.abs()).collect(),
+        let sizes = |(uid, array): (&i64, &Array)| {
+            let greatest = array.values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+            let size = |value: &f64| if of_tiles == Some(*uid) { greatest } else { value.abs() };
+            (*uid, Array { dims: array.dims.clone(), values: array.values.iter().map(size).collect() })
         };
-        self.exactly(part, &values.iter().map(|(uid, array)| (*uid, sizes(array))).collect())
+        self.exactly(part, &values.iter().map(sizes).collect())
     }
 
     fn exactly(&self, part: Option<Value>, values: &Values) -> Result<Values> {
@@ -87,8 +96,14 @@ impl<'a> Chain<'a> {
         Ok(results.into_iter().collect())
     }
 
-    /// What the engine's plan of one node writes.
-    pub fn by_engine(&self, place: usize, values: &Values) -> Result<Values> {
+    /// What the whole graph's plan does to the numbers of a node.
+    pub fn notes(&self, place: usize) -> Option<Numerics> {
+        let step = self.steps.iter().find(|step| step.nodes.contains(&place))?;
+        Some(step.numerics.clone())
+    }
+
+    /// What the engine's plan of one node writes, and what it does to numbers.
+    pub fn by_engine(&self, place: usize, values: &Values) -> Result<(Values, Option<Numerics>)> {
         let part = double::part(self.graph, &self.text, place..place + 1)
             .ok_or_else(|| Failure::work("a node of the graph is missing in its JSON"))?;
         let (operations, graph) = double::load(self.handle, &part)?;
@@ -100,7 +115,8 @@ impl<'a> Chain<'a> {
         let place = place_of(self.engine, self.memory);
         let mut computation = Computation::new(self.handle, &graph, plan, &inputs, place)?;
         computation.execute(self.handle)?;
-        Ok(computation.outputs(&graph)?.into_iter().collect())
+        let notes = computation.steps().into_iter().flatten().next().map(|step| step.numerics);
+        Ok((computation.outputs(&graph)?.into_iter().collect(), notes))
     }
 }
 

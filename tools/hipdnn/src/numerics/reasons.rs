@@ -3,7 +3,8 @@
 use super::measure::{largest, norm, of_norm};
 use crate::double::mode;
 use crate::graph::{Graph, Node, Tensor};
-use crate::tensor::{self, Array, accumulator, steps, terms};
+use crate::rounding::{accumulator, terms};
+use crate::tensor::{self, Array, steps};
 
 /// From here on, terms over their sum are worth telling.
 const CANCELS: f64 = 64.0;

@@ -15,4 +15,4 @@ pub use comparison::{Comparison, compare};
 pub use element::largest;
 pub use memory::{Memory, Place, Vulkan, require_host_memory};
 pub use random::Random;
-pub use tolerance::{Tolerance, accumulator, steps, terms};
+pub use tolerance::{Tolerance, steps};

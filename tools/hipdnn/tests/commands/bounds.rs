@@ -1,9 +1,12 @@
-//! The errors of sums and products beside their bounds, over random graphs.
+//! The errors of sums and products beside their bounds, and results beside the tolerance of `--check`, over random graphs.
 
 use hipdnn::{Backend, Handle};
-use hipdnn_tool::computation::{Loaded, inputs};
+use hipdnn_tool::comparison::{Changes, Judged, judge};
+use hipdnn_tool::computation::{Loaded, inputs, plan, reference};
 use hipdnn_tool::double;
 use hipdnn_tool::numerics::{Report, Row, results};
+use hipdnn_tool::rounding::Limits;
+use hipdnn_tool::steps;
 use hipdnn_tool::tensor::Random;
 use serde_json::{Value, json};
 
@@ -140,13 +143,24 @@ fn measured_errors_are_within_their_bounds() {
     let handle = Handle::new(&backend).unwrap();
     let engines = handle.engines().unwrap();
     let engine = engines.iter().find(|engine| engine.name == "CPU_ENGINE").unwrap();
-    let (mut ratios, mut left) = (Vec::new(), Vec::new());
+    let (mut ratios, mut left, mut most) = (Vec::new(), Vec::new(), 0.0_f64);
     for seed in 0..count() {
         let text = graph(seed);
         let analysed = double::load(&handle, &text).and_then(|(operations, graph)| {
             let loaded = Loaded { operations, graph };
             let inputs = inputs(&loaded.graph, &[], seed)?;
             let results = results(&handle, &loaded, (engine, &[]), &inputs, None)?;
+            let plan = plan(&loaded.operations, engine, &[])?;
+            let steps = steps::of(&plan)?;
+            let expected = reference(&handle, &loaded.operations, &loaded.graph, &inputs)?;
+            let held_to = (&expected, Some(&expected), &Changes::new());
+            let limits = Limits { steps: steps.as_deref(), factor: 1.0 };
+            for Judged { comparison, is_wrong, .. } in
+                judge(&handle, &loaded, (&inputs, &results), held_to, limits)?
+            {
+                assert!(!is_wrong, "seed {seed}: {comparison:?} is called wrong\n{text}");
+                most = most.max(comparison.used);
+            }
             Ok(Report::new(&handle, &loaded, (engine, &[]), (&inputs, &results), None)?.analysis)
         });
         let analysis = match analysed {
@@ -173,7 +187,8 @@ fn measured_errors_are_within_their_bounds() {
     ratios.sort_by(f64::total_cmp);
     let at = |part: f64| ratios[((ratios.len() - 1) as f64 * part) as usize];
     println!(
-        "{} errors; bound over error: median {:.1}, least {:.2}, 90 % below {:.1}",
+        "{} graphs, {} errors, {most:.3} of the tolerance; bound over error: median {:.1}, least {:.2}, 90 % below {:.1}",
+        count(),
         ratios.len(),
         at(0.5),
         at(0.0),

@@ -136,7 +136,8 @@ fn a_batch_normalization_of_large_numbers_does_not_overflow() {
 #[test]
 fn an_ill_conditioned_result_is_held_to_what_its_inputs_allow() {
     let graph = case("attention_gradient_of_large_scores");
-    let out = succeed(&["run", &graph, "--engine", "CPU_ENGINE", "--check"]);
+    // Half the tolerance, so that it is exceeded on every processor.
+    let out = succeed(&["run", &graph, "--engine", "CPU_ENGINE", "--check", "--tolerance", "0.5"]);
     assert!(out.contains("ok, ill-conditioned"), "{out}");
 }
 
