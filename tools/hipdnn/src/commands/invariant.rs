@@ -17,7 +17,10 @@ use crate::tensor::{Array, Bits};
 use hipdnn::{EngineInfo, Handle};
 
 /// The sizes of batches that are tried besides the graph's own.
-const SIZES: [usize; 4] = [1, 2, 3, 7];
+const SIZES: [usize; 5] = [1, 2, 3, 7, 32];
+
+/// The numbers of threads that are tried.
+const THREADS: [u32; 5] = [1, 2, 4, 7, 16];
 
 /// A way to compute items.
 struct Run {
@@ -102,19 +105,28 @@ fn runs(own: usize, has_threads: bool) -> Vec<Run> {
     runs.extend(sizes.map(|size| Run::new(format!("batch {size}"), first(size))));
     if own > 1 {
         runs.push(Run::new("batch 1, the last item", vec![own - 1]));
-        runs.push(Run::new(format!("batch {own}, reversed"), (0..own).rev().collect()));
     }
-    runs.push(Run::new(format!("batch {largest}, reversed"), (0..largest).rev().collect()));
     let two = if own == largest { vec![own] } else { vec![own, largest] };
     for size in two {
+        if size > 1 {
+            runs.push(Run::new(format!("batch {size}, permuted"), permuted(size)));
+        }
         let name = format!("batch {size}, other addresses");
         runs.push(Run { is_displaced: true, ..Run::new(name, first(size)) });
-        for threads in [1, 2, 4].into_iter().filter(|_| has_threads) {
+        for threads in THREADS.into_iter().filter(|_| has_threads) {
             let name = format!("batch {size}, threads {threads}");
             runs.push(Run { threads: Some(threads), ..Run::new(name, first(size)) });
         }
     }
     runs
+}
+
+/// Numbers below `size`, no two neighbours beside each other if there are enough.
+fn permuted(size: usize) -> Vec<usize> {
+    let is_coprime =
+        |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !size.is_multiple_of(by));
+    let step = (1..=size * 2 / 3).rev().find(is_coprime).unwrap_or(1);
+    (0..size).map(|place| (place * step + 1) % size).collect()
 }
 
 impl Items<'_> {
@@ -235,7 +247,18 @@ mod tests {
     #[test]
     fn the_own_batch_comes_first_and_each_size_once() {
         let names: Vec<String> = runs(3, false).into_iter().map(|run| run.name).collect();
-        assert_eq!(names[..4], ["batch 3", "batch 1", "batch 2", "batch 7"]);
-        assert_eq!(runs(7, true).iter().filter(|run| run.threads.is_some()).count(), 3);
+        assert_eq!(names[..5], ["batch 3", "batch 1", "batch 2", "batch 7", "batch 32"]);
+        assert_eq!(runs(32, true).iter().filter(|run| run.threads.is_some()).count(), 5);
+    }
+
+    #[test]
+    fn every_item_has_another_place_in_a_permutation() {
+        assert_eq!((permuted(1), permuted(2), permuted(5)), (vec![0], vec![1, 0], vec![1, 4, 2, 0, 3]));
+        for size in 2..70 {
+            let mut items = permuted(size);
+            assert!(items.iter().enumerate().any(|(place, item)| place != *item), "{size}");
+            items.sort_unstable();
+            assert_eq!(items, (0..size).collect::<Vec<_>>());
+        }
     }
 }

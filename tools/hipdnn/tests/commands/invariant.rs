@@ -16,9 +16,13 @@ fn items_depend_on_their_own_operands_alone() {
         "batch 8",
         "batch 1",
         "batch 7",
-        "batch 8, reversed",
-        "batch 7, other addresses",
-        "batch 8, threads 4",
+        "batch 32",
+        "batch 8, permuted",
+        "batch 32, permuted",
+        "batch 32, other addresses",
+        "batch 8, threads 1",
+        "batch 32, threads 7",
+        "batch 32, threads 16",
     ] {
         let is_equal = |line: &str| {
             let mut cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
