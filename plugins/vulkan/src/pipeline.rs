@@ -76,7 +76,7 @@ impl Pipeline {
         let made = unsafe { Self::with(device, module, cache) };
         // SAFETY: the cache is the device's, and only this function uses it.
         let data = unsafe { functions.get_pipeline_cache_data(cache) };
-        // SAFETY: as above.
+        // SAFETY: the cache is the device's, and nothing uses it any more.
         unsafe { functions.destroy_pipeline_cache(cache, None) };
         let data = data.ok().filter(|data| data.len() > HEADER && data.len() != saved.len());
         Ok((made?, data.filter(|data| is_of(&device.properties, data))))

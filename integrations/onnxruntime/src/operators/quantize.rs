@@ -62,7 +62,7 @@ impl Parameter {
         if let Some(number) = lowering.constant(node, at).and_then(Constant::scalar) {
             return Ok(Self::Number(number));
         }
-        // Quantizers write a zero point for each channel, also where all are 0; engines skip one that they know.
+        // Quantizers write a zero point for each channel, also where all are 0; engines skip a 0 that they know.
         if let Some([first, rest @ ..]) = lowering.numbers(node, at).as_deref()
             && rest.iter().all(|number| number == first)
         {

@@ -7,13 +7,14 @@
 use std::ops::Range;
 
 use crate::attention::dropout::{Drop, Dropout};
-use crate::attention::forward::{KEYS, MAX_DEPTH, WEIGHT};
+use crate::attention::forward::{KEYS, MAX_DEPTH};
 use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::ScaleSource;
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
 use crate::attention::slopes::{Dot, Slopes};
+use crate::attention::softmax::WEIGHT;
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
 use crate::gemm::context::Context;
 use crate::gemm::kernel::fused;

@@ -10,9 +10,8 @@ use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
-use crate::attention::softmax::{RowStatistics, Scaling, Softmax, Weight};
+use crate::attention::softmax::{RowStatistics, Scaling, Softmax, Weight, work};
 use crate::gemm::context::Context;
-use crate::gemm::kernel::fused;
 use crate::gemm::tile::Order;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
@@ -37,9 +36,6 @@ pub(crate) const PARTS: usize = 8;
 
 /// The most elements of a query, key or value; beyond, the reference computes.
 pub(crate) const MAX_DEPTH: usize = 2048;
-
-/// Estimated nanoseconds for the exponential of a score.
-pub(crate) const WEIGHT: f64 = 0.2;
 
 /// A planned forward attention.
 pub(crate) struct Forward<T: 'static> {
@@ -140,8 +136,7 @@ impl<T: Weight> Forward<T> {
             together -= 1;
         }
         let parts = panels.div_ceil(together);
-        let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
-        let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(isa) + WEIGHT);
+        let work = work::<T>(&shape, isa);
         // Each in its own stack frame, which is gone when the next begins.
         let scores = in_own_frame(|| Scores::of(&attention.options, &shape))?;
         let dropout = attention.options.dropout.as_ref();

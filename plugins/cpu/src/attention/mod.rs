@@ -30,6 +30,7 @@ use hipdnn_plugin_planner::in_own_frame;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
+use crate::attention::softmax::work;
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
 use crate::problem::attention::{Attention, AttentionGradients};
@@ -44,7 +45,9 @@ pub(crate) fn plan(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     refuse(attention)?;
-    let grouped = in_own_frame(|| attention.grouped().map(Box::new));
+    // A query's bits do not depend on those it is computed with.
+    let parts = threads.workers(work::<f32>(&attention.shape, isa), usize::MAX).count();
+    let grouped = in_own_frame(|| attention.grouped(parts).map(Box::new));
     let attention = grouped.as_deref().unwrap_or(attention);
     with_compute!(compute, T => boxed(|| Forward::<T>::plan(attention, isa, threads)))
 }

@@ -51,8 +51,9 @@ pub(crate) struct Tiled {
     channel_epilogue: ChannelEpilogue,
     tile_epilogue: Option<TileEpilogue>,
     prepacked: Prepacked<u32>,
-    /// Computes what padding changes: a weight that is not finite times a zero of the padding.
-    exact: Box<dyn Kernel>,
+    /// Computes what padding changes: a weight that is NaN or infinite times a zero of the padding.
+    /// `None` without padding.
+    exact: Option<Box<dyn Kernel>>,
 }
 
 /// Plans a convolution by tiles where the processor has them and they suit it, else by pairs.
@@ -61,10 +62,10 @@ pub(crate) fn plan_or(
     by_pairs: impl Fn(Settings) -> Result<Box<dyn Kernel>, Refusal>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let operands = p.operands()?;
-    if !Pairs::of(p.isa).tiles || !suits(operands) {
+    if !suits(operands) || !Pairs::of(p.isa).has_tiles() {
         return by_pairs(p.settings);
     }
-    let exact = by_pairs(Settings { constant_weights: false, ..p.settings })?;
+    let exact = || by_pairs(Settings { constant_weights: false, ..p.settings });
     boxed(|| Tiled::plan(operands, p.isa, p.settings, p.convolution.spatial, p.epilogue, exact))
 }
 
@@ -77,14 +78,14 @@ fn suits(operands: &Operands) -> bool {
 }
 
 impl Tiled {
-    /// Plans a convolution that tiles suit; `exact` computes the same.
+    /// Plans a convolution that tiles suit; `exact` plans a kernel that computes the same.
     pub(crate) fn plan(
         operands: &Operands,
         isa: Isa,
         settings: Settings,
         spatial: usize,
         epilogue: Option<Epilogue>,
-        exact: Box<dyn Kernel>,
+        exact: impl FnOnce() -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
         let part = operands.whole().ok_or("backward data with a stride")?;
         let kernel = Context::of_bfloat16_tiles();
@@ -104,6 +105,7 @@ impl Tiled {
         };
         let cost = Cost { fused: 2.0 * TIME, copy: Cost::of::<f32>(isa).copy };
         let (geometry, work) = shape.best(&cost, BUFFER)?;
+        let exact = geometry.is_padded().then(exact).transpose()?;
         let channel_epilogue = epilogue
             .as_ref()
             .and_then(|epilogue| ChannelEpilogue::of::<f32>(epilogue, spatial))
@@ -120,8 +122,9 @@ impl Tiled {
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let weights = operands.groups * panels * kernel.rows * part.taps.len() * words;
         let (store, store_size) = store_of::<f32>(operands.output.data_type)?;
-        let form =
-            settings.shares_weights.then(|| operands.form("bfloat16-tiles", 0).and([kernel.rows, words]));
+        let form = settings.shares_weights.then(|| {
+            operands.form("bfloat16-tiles", 0).and([kernel.rows, words, usize::from(exact.is_some())])
+        });
         Ok(Self {
             isa,
             taps: part.taps.iter().map(|(tap, _)| geometry.taps()[*tap]).collect(),
@@ -164,7 +167,7 @@ impl Tiled {
         self.words * self.geometry.channel()
     }
 
-    /// Packs all weights, and returns whether one is not finite.
+    /// Packs all weights, and returns whether one is NaN or infinite, if that matters.
     ///
     /// # Safety
     /// `from` is the first weight; `to` is writable for all panels.
@@ -179,6 +182,9 @@ impl Tiled {
                 self.pack(shared.get(0).cast::<bf16>(), (index / self.panels, index % self.panels), to);
             }
         });
+        if self.exact.is_none() {
+            return false;
+        }
         // SAFETY: all panels are packed.
         let all = unsafe { std::slice::from_raw_parts(to, count * words) };
         let is_odd = |word: &u32| word & 0x7f80 == 0x7f80 || word & 0x7f80_0000 == 0x7f80_0000;
@@ -316,7 +322,8 @@ impl Kernel for Tiled {
     }
 
     fn scratch_size(&self) -> usize {
-        Scratch::size_of(|scratch| self.layout(scratch)).max(self.exact.scratch_size())
+        let of_exact = self.exact.as_ref().map_or(0, |exact| exact.scratch_size());
+        Scratch::size_of(|scratch| self.layout(scratch)).max(of_exact)
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -329,9 +336,9 @@ impl Kernel for Tiled {
             let to = scratch.add(packed).cast::<u32>();
             self.prepacked.get(source, to, |to| self.pack_all(source, to))
         };
-        if is_odd && self.geometry.is_padded() {
+        if let Some(exact) = self.exact.as_ref().filter(|_| is_odd) {
             // SAFETY: the tensors are those of the operation, and the scratch memory suffices for both kernels.
-            return unsafe { self.exact.run(tensors, scratch) };
+            return unsafe { exact.run(tensors, scratch) };
         }
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();

@@ -102,10 +102,90 @@ pub(crate) struct Product {
     pub(crate) to_stride: usize,
 }
 
+/// Where the assembly finds the fields of a [`Product`].
+mod at {
+    use std::mem::offset_of;
+
+    use super::Product;
+
+    pub(super) const B: usize = offset_of!(Product, b);
+    pub(super) const WORDS: usize = offset_of!(Product, words);
+    pub(super) const TAPS_END: usize = offset_of!(Product, taps_end);
+    pub(super) const FROM: usize = offset_of!(Product, from);
+    pub(super) const SECOND_FROM: usize = offset_of!(Product, second_from);
+    pub(super) const FROM_STRIDE: usize = offset_of!(Product, from_stride);
+    pub(super) const TO: usize = offset_of!(Product, to);
+    pub(super) const SECOND_TO: usize = offset_of!(Product, second_to);
+    pub(super) const TO_STRIDE: usize = offset_of!(Product, to_stride);
+}
+
 /// A matrix has a single tap.
 pub(crate) static MATRIX: [usize; 1] = [0];
 
-/// The loop over the terms of one or two times 16 rows and 16 columns.
+/// A line for the second 16 rows, for the second 16 columns, or for both.
+macro_rules! line {
+    (rows one $columns:tt $line:expr) => {
+        ""
+    };
+    (columns $rows:tt one $line:expr) => {
+        ""
+    };
+    (both two two $line:expr) => {
+        concat!($line, "\n")
+    };
+    (both $rows:tt $columns:tt $line:expr) => {
+        ""
+    };
+    ($of:tt $rows:tt $columns:tt $line:expr) => {
+        concat!($line, "\n")
+    };
+}
+
+/// Loads the sums, or zeros.
+macro_rules! begin {
+    ($rows:tt $columns:tt) => {
+        concat!(
+            "mov {x}, [{p} + {from}]\n mov {y}, [{p} + {from_stride}]\n test {x}, {x}\n jz 3f\n",
+            "tileloadd tmm0, [{x} + {y}*1]\n",
+            line!(columns $rows $columns "tileloadd tmm1, [{x} + {y}*1 + 64]"),
+            line!(rows $rows $columns "mov {x}, [{p} + {from2}]\n tileloadd tmm2, [{x} + {y}*1]"),
+            line!(both $rows $columns "tileloadd tmm3, [{x} + {y}*1 + 64]"),
+            "jmp 4f\n 3: tilezero tmm0\n tilezero tmm1\n tilezero tmm2\n tilezero tmm3\n",
+        )
+    };
+}
+
+/// The loops over taps and their words.
+macro_rules! multiply {
+    ($multiply:literal $rows:tt $columns:tt) => {
+        concat!(
+            "4: mov {b}, [{tap}]\n shl {b}, 2\n add {b}, [{p} + {first}]\n mov {left}, [{p} + {words}]\n",
+            "2: tileloadd tmm4, [{a0} + {a_stride}*1]\n tileloadd tmm6, [{b} + {b_stride}*1]\n",
+            $multiply, " tmm0, tmm4, tmm6\n",
+            line!(columns $rows $columns "tileloadd tmm7, [{b} + {b_stride}*1 + 64]"),
+            line!(columns $rows $columns concat!($multiply, " tmm1, tmm4, tmm7")),
+            line!(rows $rows $columns "tileloadd tmm5, [{a1} + {a_stride}*1]"),
+            line!(rows $rows $columns concat!($multiply, " tmm2, tmm5, tmm6")),
+            line!(both $rows $columns concat!($multiply, " tmm3, tmm5, tmm7")),
+            "add {a0}, 64\n add {a1}, 64\n add {b}, {step}\n sub {left}, 16\n jnz 2b\n",
+            "add {tap}, 8\n cmp {tap}, [{p} + {taps_end}]\n jne 4b /* {from2} {to2} */\n",
+        )
+    };
+}
+
+/// Stores the sums.
+macro_rules! end {
+    ($rows:tt $columns:tt) => {
+        concat!(
+            "mov {x}, [{p} + {to}]\n mov {y}, [{p} + {to_stride}]\n tilestored [{x} + {y}*1], tmm0\n",
+            line!(columns $rows $columns "tilestored [{x} + {y}*1 + 64], tmm1"),
+            line!(rows $rows $columns "mov {x}, [{p} + {to2}]\n tilestored [{x} + {y}*1], tmm2"),
+            line!(both $rows $columns "tilestored [{x} + {y}*1 + 64], tmm3"),
+        )
+    };
+}
+
+/// A product of one or two times 16 rows and 16 columns.
 macro_rules! tile {
     ($name:ident, $multiply:literal, $rows:tt, $columns:tt) => {
         tile!($name, $multiply, $rows, $columns, ["tmm0" "tmm1" "tmm2" "tmm3" "tmm4" "tmm5" "tmm6" "tmm7"]);
@@ -114,58 +194,22 @@ macro_rules! tile {
         /// # Safety
         /// As [`run`].
         unsafe fn $name(product: &Product) {
+            let Product { a, second_a, a_stride, b_stride, taps, .. } = *product;
             // SAFETY: the tiles are configured, and the operands have the rows, columns and terms.
             unsafe {
                 asm!(
-                    "mov {x}, [{p} + {from}]", "mov {y}, [{p} + {from_stride}]", "test {x}, {x}", "jz 3f",
-                    "tileloadd tmm0, [{x} + {y}*1]",
-                    tile!(@columns $columns, "tileloadd tmm1, [{x} + {y}*1 + 64]"),
-                    tile!(@rows $rows, "mov {x}, [{p} + {second_from}]"),
-                    tile!(@rows $rows, "tileloadd tmm2, [{x} + {y}*1]"),
-                    tile!(@both $rows $columns, "tileloadd tmm3, [{x} + {y}*1 + 64]"),
-                    "jmp 4f",
-                    "3: tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-                    "4: mov {b}, [{tap}]", "shl {b}, 2", "add {b}, [{p} + {first}]", "mov {left}, [{p} + {words}]",
-                    "2: tileloadd tmm4, [{a0} + {a_stride}*1]", "tileloadd tmm6, [{b} + {b_stride}*1]",
-                    concat!($multiply, " tmm0, tmm4, tmm6"),
-                    tile!(@columns $columns, "tileloadd tmm7, [{b} + {b_stride}*1 + 64]"),
-                    tile!(@columns $columns, concat!($multiply, " tmm1, tmm4, tmm7")),
-                    tile!(@rows $rows, "tileloadd tmm5, [{a1} + {a_stride}*1]"),
-                    tile!(@rows $rows, concat!($multiply, " tmm2, tmm5, tmm6")),
-                    tile!(@both $rows $columns, concat!($multiply, " tmm3, tmm5, tmm7")),
-                    "add {a0}, 64", "add {a1}, 64", "add {b}, {step}", "sub {left}, 16", "jnz 2b",
-                    "add {tap}, 8", "cmp {tap}, [{p} + {taps_end}]", "jne 4b /* {second_from} {second_to} */",
-                    "mov {x}, [{p} + {to}]", "mov {y}, [{p} + {to_stride}]",
-                    "tilestored [{x} + {y}*1], tmm0",
-                    tile!(@columns $columns, "tilestored [{x} + {y}*1 + 64], tmm1"),
-                    tile!(@rows $rows, "mov {x}, [{p} + {second_to}]"),
-                    tile!(@rows $rows, "tilestored [{x} + {y}*1], tmm2"),
-                    tile!(@both $rows $columns, "tilestored [{x} + {y}*1 + 64], tmm3"),
-                    p = in(reg) product, x = out(reg) _, y = out(reg) _,
-                    a0 = inout(reg) product.a => _, a1 = inout(reg) product.second_a => _,
-                    a_stride = in(reg) product.a_stride, b = out(reg) _,
-                    b_stride = in(reg) product.b_stride, step = in(reg) WORDS * product.b_stride,
-                    left = out(reg) _, tap = inout(reg) product.taps => _,
-                    first = const std::mem::offset_of!(Product, b),
-                    words = const std::mem::offset_of!(Product, words),
-                    taps_end = const std::mem::offset_of!(Product, taps_end),
-                    from = const std::mem::offset_of!(Product, from),
-                    second_from = const std::mem::offset_of!(Product, second_from),
-                    from_stride = const std::mem::offset_of!(Product, from_stride),
-                    to = const std::mem::offset_of!(Product, to),
-                    second_to = const std::mem::offset_of!(Product, second_to),
-                    to_stride = const std::mem::offset_of!(Product, to_stride),
+                    begin!($rows $columns), multiply!($multiply $rows $columns), end!($rows $columns),
+                    p = in(reg) product, x = out(reg) _, y = out(reg) _, b = out(reg) _, left = out(reg) _,
+                    a0 = inout(reg) a => _, a1 = inout(reg) second_a => _, a_stride = in(reg) a_stride,
+                    b_stride = in(reg) b_stride, step = in(reg) WORDS * b_stride, tap = inout(reg) taps => _,
+                    first = const at::B, words = const at::WORDS, taps_end = const at::TAPS_END,
+                    from = const at::FROM, from2 = const at::SECOND_FROM, from_stride = const at::FROM_STRIDE,
+                    to = const at::TO, to2 = const at::SECOND_TO, to_stride = const at::TO_STRIDE,
                     options(nostack), $(out($tile) _),*
                 );
             }
         }
     };
-    (@rows one, $line:expr) => { "" };
-    (@rows two, $line:expr) => { $line };
-    (@columns one, $line:expr) => { "" };
-    (@columns two, $line:expr) => { $line };
-    (@both two two, $line:expr) => { $line };
-    (@both $rows:tt $columns:tt, $line:expr) => { "" };
 }
 
 tile!(unsigned_1_1, "tdpbusd", one, one);

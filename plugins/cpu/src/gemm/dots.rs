@@ -1,9 +1,12 @@
 //! Products of few rows and a matrix whose columns are contiguous, as the weights of linear layers are: dot products,
 //! for which each element of the matrix is read once, in place.
 
+#![expect(clippy::needless_range_loop, reason = "iterators over registers are calls, see `simd::array`")]
+
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::simd::array;
 use crate::simd::convert;
 use crate::simd::isa::Isa;
 use crate::simd::stored::Stored;
@@ -125,20 +128,17 @@ impl<S: Stored, T: Float> Task<'_, S, T> {
         unsafe {
             let mut sums = [[V::zero(); ROWS]; COLUMNS];
             for at in (0..whole).step_by(V::LANES) {
-                let mut values = [V::zero(); ROWS];
-                for (r, value) in values.iter_mut().enumerate() {
-                    *value = V::load(a.add(r * a_stride + at));
-                }
-                for (c, sums) in sums.iter_mut().enumerate() {
+                let values: [V; ROWS] = array::from_fn(|r| V::load(a.add(r * a_stride + at)));
+                for c in 0..COLUMNS {
                     let column = convert::load::<S, V>(b.add(c * b_stride + at));
-                    for (value, sum) in values.iter().zip(sums) {
-                        *sum = column.mul_add(*value, *sum);
+                    for r in 0..ROWS {
+                        sums[c][r] = column.mul_add(values[r], sums[c][r]);
                     }
                 }
             }
-            for (c, sums) in sums.iter().enumerate() {
-                for (r, sum) in sums.iter().enumerate() {
-                    let mut sum = sum.sum();
+            for c in 0..COLUMNS {
+                for r in 0..ROWS {
+                    let mut sum = sums[c][r].sum();
                     for at in whole..terms {
                         let weight: T = b.add(c * b_stride + at).read_unaligned().value();
                         sum = weight.fused(a.add(r * a_stride + at).read_unaligned(), sum);

@@ -27,8 +27,8 @@ use crate::simd::vector::{Vector, VectorTask};
 pub(crate) struct Pairs {
     /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
-    /// By hardware tiles, too.
-    pub(crate) tiles: bool,
+    /// Whether hardware tiles may multiply them, too.
+    tiles: bool,
 }
 
 impl Pairs {
@@ -38,10 +38,19 @@ impl Pairs {
         if isa == Isa::Avx512 {
             let is_permitted = CpuIsa::Avx512Bf16.is_permitted();
             let bfloat16 = is_permitted && is_x86_feature_detected!("avx512bf16");
-            return Self { bfloat16, tiles: bfloat16 && amx::is_available(amx::Terms::Bfloat16) };
+            return Self { bfloat16, tiles: bfloat16 };
         }
         let _ = isa;
         Self::default()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Pairs {
+    /// Whether hardware tiles multiply `bfloat16`. Ask only for operands of that type, since the first question may
+    /// request a permission from the system.
+    pub(crate) fn has_tiles(self) -> bool {
+        self.tiles && amx::is_available(amx::Terms::Bfloat16)
     }
 }
 

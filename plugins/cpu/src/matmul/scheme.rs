@@ -72,8 +72,8 @@ impl<T: Float> Scheme<T> {
     }
 }
 
-/// With more rows, packing operand B pays; with constant weights, which are packed once, with more than few rows.
-const MOST_ROWS: [usize; 2] = [16, 4];
+/// With more rows, packing operand B pays; with constant weights, which are packed once, it always does.
+const MOST_ROWS: usize = 8;
 
 /// With fewer terms or elements, ending the sums takes as long as packing.
 const LEAST_TERMS: usize = 32;
@@ -93,9 +93,9 @@ impl<T: Float> Scheme<T> {
         epilogue: Option<Epilogue>,
     ) -> Option<Result<Self, Refusal>> {
         let Problem { b, m, n, k, .. } = problem;
-        let most = MOST_ROWS[usize::from(settings.constant_weights)];
         let are_many = *k >= LEAST_TERMS && n.saturating_mul(*k) >= LEAST_ELEMENTS && *n > 1;
-        if settings.threads.batch_invariant || *m > most || b.row != 1 || b.column < *k || !are_many {
+        let is_free = !settings.threads.batch_invariant && !settings.constant_weights;
+        if !is_free || *m > MOST_ROWS || b.row != 1 || b.column < *k || !are_many {
             return None;
         }
         let dots = Some(dots_of::<T>(b.data_type)?);
@@ -131,7 +131,7 @@ mod pairs {
             if [a, b].iter().any(|operand| operand.data_type != DataType::Bfloat16) {
                 return None;
             }
-            let kernel = if pairs.tiles && *m >= LEAST_ROWS && !is_invariant {
+            let kernel = if *m >= LEAST_ROWS && !is_invariant && pairs.has_tiles() {
                 Context::of_bfloat16_tiles()
             } else {
                 Context::with::<Bfloat16Pairs>()

@@ -115,7 +115,7 @@ fn few_rows_read_contiguous_columns_in_place() {
             let kind = if compute == DataType::Double { Compute::Double } else { Compute::Single };
             let kernel = super::plan(&matmul, kind, Isa::detect(), Settings::default(), None)?;
             let is_dots = kernel.facts().algorithm == "dot products";
-            assert_eq!(is_dots, m <= 16 && is_read_in_place, "seed {seed}: {m} x {n} x {k}");
+            assert_eq!(is_dots, m <= 8 && is_read_in_place, "seed {seed}: {m} x {n} x {k}");
             Ok(kernel)
         })
         .unwrap();

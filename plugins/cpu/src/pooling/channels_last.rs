@@ -129,36 +129,38 @@ impl<T: Float> ChannelsLast<T> {
         let spans = || rows.clone().map(|row| shape.span(ROWS, row)).filter(|span| span.len > 0);
         let first = spans().map(|span| span.first).min().unwrap_or(0);
         let end = spans().map(|span| span.first + span.len).max().unwrap_or(first);
-        // SAFETY: the tensors have the rows, which are runs of channels, and the areas room for them.
-        unsafe {
-            let source = PackSource {
-                from: x.at(tensors, [image, 0, 0, first, 0]),
-                rows: end - first,
-                row: x.image.strides[2],
-                columns: of_row,
-                column: 1,
-                width: of_row,
-                row_stride: of_row,
-            };
-            if end > first {
+        if end > first {
+            // SAFETY: the tensor has the rows, which are runs of channels, and the area room for them.
+            unsafe {
+                let source = PackSource {
+                    from: x.at(tensors, [image, 0, 0, first, 0]),
+                    rows: end - first,
+                    row: x.image.strides[2],
+                    columns: of_row,
+                    column: 1,
+                    width: of_row,
+                    row_stride: of_row,
+                };
                 (converted.pack)(V::ISA, &source, from);
             }
-            let strides = [0, of_row, channels];
-            let from = from.wrapping_sub(first * of_row).cast_const();
-            let windows = Windows { from, strides, indexed: index.is_some() };
-            for row in rows {
-                let position = [image, 0, 0, row, 0];
+        }
+        let from = from.wrapping_sub(first * of_row).cast_const();
+        let windows = Windows { from, strides: [0, of_row, channels], indexed: index.is_some() };
+        let sums = Accumulators {
+            from: to.cast_const(),
+            row_stride: channels,
+            rows: shape.output[COLUMNS],
+            columns: channels,
+            row: y.image.strides[3],
+            column: 1,
+        };
+        for row in rows {
+            let position = [image, 0, 0, row, 0];
+            // SAFETY: the rows that these windows meet are converted, and the area has room for the row.
+            unsafe {
                 let index =
                     index.map(|index| (index.at(tensors, position), index.strides[4], index.strides[1]));
                 self.row::<V>(&windows, &shape.lines(row), &Row { to, column: channels, index });
-                let sums = Accumulators {
-                    from: to.cast_const(),
-                    row_stride: channels,
-                    rows: shape.output[COLUMNS],
-                    columns: channels,
-                    row: y.image.strides[3],
-                    column: 1,
-                };
                 (converted.store)(V::ISA, &sums, y.at(tensors, position));
             }
         }

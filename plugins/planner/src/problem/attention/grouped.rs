@@ -19,16 +19,18 @@ fn grouped(sequences: &Sequences, group: usize) -> Sequences {
 }
 
 impl Attention {
-    /// The same attention of single queries with the query heads of each key head as its queries; `None` for other
-    /// attentions, and if an option depends on the head or on the query.
-    pub fn grouped(&self) -> Option<Self> {
+    /// The same attention of single queries with the query heads of each key head as its queries, but with enough
+    /// heads left for as many `parts`; `None` for other attentions, and if an option depends on the head or on the query.
+    pub fn grouped(&self, parts: usize) -> Option<Self> {
         let shape = self.shape;
-        let group = shape.heads / shape.key_heads;
+        let all = shape.heads / shape.key_heads;
+        let has_enough = |group: &usize| shape.batch * (shape.heads / group) >= parts;
+        let group = (1..=all).rev().filter(|group| all.is_multiple_of(*group)).find(has_enough).unwrap_or(1);
         let suits = shape.queries == 1
             && !shape.packed
             && group > 1
             && shape.key_heads == shape.value_heads
-            && shape.heads == group * shape.key_heads;
+            && shape.heads == all * shape.key_heads;
         let results = [&self.stats, &self.max, &self.sum_exp].into_iter().flatten();
         let are_even = [&self.q, &self.o].into_iter().chain(results).all(|of| of.start == Start::Even);
         let options = &self.options;
@@ -46,7 +48,7 @@ impl Attention {
             return None;
         }
         let mut made = *self;
-        (made.shape.heads, made.shape.queries) = (shape.key_heads, group);
+        (made.shape.heads, made.shape.queries) = (shape.heads / group, group);
         made.rows_of_query = group;
         made.options.band = Band::default();
         made.options.mask =
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn heads_that_share_keys_become_queries() {
-        let made = attention(1, |_| {}).grouped().unwrap();
+        let made = attention(1, |_| {}).grouped(1).unwrap();
         assert_eq!((made.shape.heads, made.shape.queries, made.rows_of_query), (2, 4, 4));
         assert_eq!((made.q.dims(), made.q.strides()), ([3, 2, 4, 16], [128, 64, 16, 1]));
         assert_eq!((made.o.dims(), made.o.strides()), ([3, 2, 4, 12], [96, 48, 12, 1]));
@@ -97,11 +99,15 @@ mod tests {
         assert_eq!((stats.dims(), stats.strides()), ([3, 2, 4, 1], [8, 4, 1, 1]));
         assert_eq!(made.options.mask.unwrap().strides, [0, 160, 40, 1]);
         assert_eq!((made.k, made.v), (attention(1, |_| {}).k, attention(1, |_| {}).v));
+        // Eight parts need heads of two queries each.
+        let made = attention(1, |_| {}).grouped(8).unwrap();
+        assert_eq!((made.shape.heads, made.shape.queries, made.q.strides()), (4, 2, [128, 32, 16, 1]));
+        assert!(attention(1, |_| {}).grouped(13).is_none());
     }
 
     #[test]
     fn options_that_depend_on_the_head_or_the_query_are_left_alone() {
-        let is_grouped = |queries, change: fn(&mut Sdpa)| attention(queries, change).grouped().is_some();
+        let is_grouped = |queries, change: fn(&mut Sdpa)| attention(queries, change).grouped(1).is_some();
         assert!(is_grouped(1, |sdpa| sdpa.causal_mask_bottom_right = true));
         assert!(!is_grouped(1, |sdpa| sdpa.causal_mask = true));
         assert!(!is_grouped(1, |sdpa| sdpa.left_bound = Some(7)));
