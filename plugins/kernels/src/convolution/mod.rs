@@ -9,7 +9,7 @@ use crate::product::engine::{self, Engine, Source};
 use crate::product::parts::Parts;
 use crate::product::plan::{Plan, Work};
 use crate::product::sums::Sums;
-use crate::product::{Call, Launch, Launches, Passed, operand_type, passed_to};
+use crate::product::{Call, Launch, Launches, Passed, held_as, operand_type, passed_to};
 use crate::scalar::Scalar;
 use crate::target::Target;
 use sides::{Side, sides};
@@ -148,6 +148,7 @@ pub fn write(
     let [left, right, _] = convolution.places().map(|place| convolution.tensor(place));
     let operand = operand_type(left.scalar, right.scalar)
         .ok_or_else(|| format!("a convolution of {} and {}", left.scalar.name(), right.scalar.name()))?;
+    let operand = held_as(operand, target);
     let [rows, columns] = sides(convolution);
     let (m, n, k) = (rows.count(), columns.count(), rows.depth());
     let gathered = convolution.direction != Direction::Filter;

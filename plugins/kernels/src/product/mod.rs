@@ -12,7 +12,7 @@ use crate::builder::Builder;
 use crate::domain::{Epilogue, Finish};
 use crate::form::{Kernel, Pointer, Value};
 use crate::scalar::Scalar;
-use crate::target::Target;
+use crate::target::{Language, Target};
 use engine::{Along, Engine, Source};
 use parts::Parts;
 use plan::{Plan, Work};
@@ -162,6 +162,18 @@ pub(crate) fn operand_type(a: Scalar, b: Scalar) -> Option<Scalar> {
     }
 }
 
+/// The type in which a device holds operands of a type: 8-bit floats that it has no matrix instruction for in 16 bits, without loss.
+pub(crate) fn held_as(operand: Scalar, target: &Target) -> Scalar {
+    let has = |scalar: Scalar| target.shape(scalar).is_some_and(|shape| shape.is_matrix());
+    match operand {
+        Scalar::Fp8E4m3 | Scalar::Fp8E5m2 if target.language != Language::SpirV && !has(operand) => {
+            // Bfloat16 has no subnormal numbers among them, which some matrix instructions take as 0.
+            if has(Scalar::Bf16) { Scalar::Bf16 } else { Scalar::F16 }
+        }
+        _ => operand,
+    }
+}
+
 /// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, workgroups share dot
 /// products; then their order of additions depends on m, n and the batch.
 ///
@@ -173,7 +185,7 @@ pub fn write(product: &Product, target: &Target, name: &str, shares: bool) -> Re
         n: product.n,
         k: product.k,
         batch: product.batch.iter().product(),
-        operand: operand_of(product)?,
+        operand: held_as(operand_of(product)?, target),
         gathered: false,
         shares,
     };

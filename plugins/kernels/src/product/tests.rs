@@ -289,3 +289,25 @@ fn long_dot_products_are_shared() {
     let product = plain(4096, 4096, 4096, Scalar::F16, [false; 3]);
     assert_eq!(write(&product, &target, "product", true).unwrap().sums, None);
 }
+
+/// Operands that are held in a wider type come in vectors of as many elements as 16 bytes of theirs have.
+#[test]
+fn no_vector_exceeds_16_bytes() {
+    for target in targets() {
+        for [left, right] in [
+            [Scalar::F16, Scalar::F32],
+            [Scalar::F32, Scalar::Bf16],
+            [Scalar::Fp8E4m3; 2],
+            [Scalar::Fp8E5m2, Scalar::F32],
+        ] {
+            let mut product = plain(40, 48, 64, left, [false; 3]);
+            product.b.scalar = right;
+            let launches = write(&product, &target, "product", false).unwrap();
+            for type_ in &launches.all[0].launch.kernel.values {
+                let bytes = usize::from(type_.lanes) * type_.scalar.size();
+                assert!(bytes <= 16, "{} {left:?} {right:?}: {type_:?}", target.name);
+            }
+            check(&product, &target);
+        }
+    }
+}

@@ -178,10 +178,25 @@ impl Engine<'_> {
                 let Some(local) = locals.next() else { return };
                 let body = |b: &mut Builder| {
                     let value = b.get(*local);
-                    let value = self.in_operand_type(b, value, operand);
+                    // A vector of larger elements may exceed 16 bytes.
+                    let together = source.vector.min(16 / operand.size());
                     if stage.along == source.along {
                         let to = self.shared_place(b, stage, own, k, first);
-                        b.store(Memory::Shared(stage.array), to, value);
+                        for first in (0..source.vector).step_by(together) {
+                            let to = b.add(to, first);
+                            let part = if together == source.vector {
+                                b.convert(value, operand)
+                            } else {
+                                let parts: Vec<Value> = (first..first + together)
+                                    .map(|lane| {
+                                        let element = b.extract(value, lane);
+                                        b.convert(element, operand)
+                                    })
+                                    .collect();
+                                b.build(&parts)
+                            };
+                            b.store(Memory::Shared(stage.array), to, part);
+                        }
                         return;
                     }
                     for lane in 0..source.vector {
@@ -191,6 +206,7 @@ impl Engine<'_> {
                         };
                         let to = self.shared_place(b, stage, own, k, first);
                         let element = b.extract(value, lane);
+                        let element = b.convert(element, operand);
                         b.store(Memory::Shared(stage.array), to, element);
                     }
                 };
@@ -200,20 +216,5 @@ impl Engine<'_> {
                 }
             });
         }
-    }
-
-    fn in_operand_type(&self, b: &mut Builder, value: Value, operand: Scalar) -> Value {
-        let lanes = usize::from(b.type_of(value).lanes);
-        // A vector of larger elements may exceed 16 bytes.
-        if lanes * operand.size() <= 16 || b.type_of(value).scalar == operand {
-            return b.convert(value, operand);
-        }
-        let parts: Vec<Value> = (0..lanes)
-            .map(|lane| {
-                let element = b.extract(value, lane);
-                b.convert(element, operand)
-            })
-            .collect();
-        b.build(&parts)
     }
 }
