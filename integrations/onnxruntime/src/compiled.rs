@@ -32,6 +32,7 @@ mod inputs;
 mod integers;
 mod overlap;
 mod planning;
+mod record;
 mod replay;
 
 pub use division::{check, digest, divide, plain};
@@ -40,6 +41,7 @@ pub use inputs::{Input, Output, Residence};
 
 use device::{Copies, OnGpu};
 use planning::Stages;
+use record::Recording;
 
 /// The error for a place without memory.
 const MISSING: &str = "the plan names memory that is not there";
@@ -100,8 +102,19 @@ pub struct Prepared {
 }
 
 enum Ready {
-    Plan { title: String, origins: Vec<Arc<str>>, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
-    Host { title: String, host: Host, reads: Vec<Bound>, writes: Vec<Bound> },
+    Plan {
+        title: String,
+        origins: Vec<Arc<str>>,
+        plan: Arc<ExecutionPlan>,
+        bindings: Vec<(i64, Place)>,
+        recording: Option<Box<Recording>>,
+    },
+    Host {
+        title: String,
+        host: Host,
+        reads: Vec<Bound>,
+        writes: Vec<Bound>,
+    },
 }
 
 impl Subgraph {
@@ -386,9 +399,13 @@ impl Subgraph {
         for stage in stages {
             terminate::check()?;
             match stage {
-                Ready::Plan { title, origins, plan, bindings } => {
+                Ready::Plan { title, origins, plan, bindings, recording } => {
                     let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
                     let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
+                    if let (Some(recording), Some(folder)) = (recording, &self.options.record) {
+                        // SAFETY: tensors have room, as this function requires; only sessions on the host record.
+                        unsafe { recording.write(folder, handle, &memory) }?;
+                    }
                     let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
                     // SAFETY: tensors and workspace have room, as this function requires.
                     profile::graph((&self.name, title, origins), || unsafe { plan.execute(handle, &pack) })

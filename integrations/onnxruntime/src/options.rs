@@ -108,6 +108,8 @@ pub struct Options {
     pub capture: bool,
     /// A file to which each graph adds a line of JSON: which nodes are claimed, and why the others are not.
     pub report: Option<PathBuf>,
+    /// A folder for each graph of a run on the host, with the values that it reads.
+    pub record: Option<PathBuf>,
     /// Whether and how a compiled model is written, according to ONNX Runtime's own options.
     pub context: Wanted,
 }
@@ -127,6 +129,7 @@ impl Default for Options {
             plans: PLANS,
             capture: true,
             report: None,
+            record: None,
             context: Wanted { is_embedded: true, ..Wanted::default() },
         }
     }
@@ -203,12 +206,18 @@ impl Options {
                 "plans" => options.plans = usize::try_from(whole(1, 4096)?).unwrap_or(PLANS),
                 "capture" => options.capture = flag()?,
                 "report" => options.report = Some(PathBuf::from(value)),
+                "record" => options.record = Some(PathBuf::from(value)),
                 _ => {
                     return Err(Failure::argument(format!(
-                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, batch_invariant, take, knobs, plans, capture, report"
+                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, batch_invariant, take, knobs, plans, capture, report, record"
                     )));
                 }
             }
+        }
+        if options.record.is_some() && options.device != Device::Cpu {
+            return Err(Failure::argument(
+                "option record: the session computes on a GPU, expected device=cpu",
+            ));
         }
         // The bits of what ONNX Runtime computes itself may depend on the batch.
         let whole = if options.batch_invariant { Take::All } else { options.take };
@@ -291,6 +300,7 @@ mod tests {
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
         assert!(!read("capture", "0").unwrap().capture);
+        assert_eq!(read("record", "folder").unwrap().record, Some(PathBuf::from("folder")));
         let knobs = read("knobs", "convolution=5, x=0.5,y=z").unwrap().knobs;
         let texts: Vec<String> = knobs.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["convolution=5", "x=0.5", "y=z"]);
@@ -323,6 +333,9 @@ mod tests {
         let key = format!("{PREFIX}device");
         let failure = Options::read([(key.as_str(), "cpu")], Some(Device::Gpu)).unwrap_err();
         assert!(failure.text.contains("no other device"), "{failure}");
+        let key = format!("{PREFIX}record");
+        let failure = Options::read([(key.as_str(), "folder")], Some(Device::Gpu)).unwrap_err();
+        assert!(failure.text.contains("record") && failure.text.contains("device=cpu"), "{failure}");
     }
 
     #[test]

@@ -146,6 +146,9 @@ fn run_steps(
         steps.run(&format!("a request's bits in any batch with {name}"), || {
             Ok(last(&python("invariance_tests.py", &[])?))
         });
+        steps.run(&format!("nodes that lose digits with {name}"), || {
+            Ok(last(&python("numerics_tests.py", &[])?))
+        });
         let draws = if whole { "3000" } else { "300" };
         steps.run(&format!("random nodes with {name}"), || {
             Ok(last(&python("random_tests.py", &["--draws", draws])?))

@@ -1,4 +1,5 @@
-"""``python -m onnxruntime_ep_hipdnn model.onnx``: which nodes of a model hipDNN computes, why not the others, and how long it takes."""
+"""``python -m onnxruntime_ep_hipdnn model.onnx``: which nodes of a model hipDNN computes, why not the others, how long it takes, and
+which lose digits."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import numpy as np
 import onnxruntime as ort
 
 from . import get_ep_name, get_library_path
+from .numerics import find_tool, measure, print_report
 from .picture import draw
 
 TYPES = {
@@ -135,7 +137,10 @@ def main() -> int:
         "--layers", action="store_true", help="the time of each layer with both providers (ONNX Runtime 1.25)"
     )
     parser.add_argument("--no-timing", action="store_true")
+    parser.add_argument("--numerics", action="store_true", help="which nodes lose digits, for values that are made up")
+    parser.add_argument("--tool", help="hipDNN's command line tool, for --numerics; hipdnn in the PATH by default")
     arguments = parser.parse_args()
+    tool = find_tool(arguments.tool) if arguments.numerics else ""
     ort.register_execution_provider_library("hipdnn", get_library_path())
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
@@ -162,6 +167,12 @@ def main() -> int:
     if arguments.svg:
         with open(arguments.svg, "w", encoding="utf-8") as file:
             file.write(draw(nodes))
+    if arguments.numerics:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {"record": folder, "take": arguments.take, "threads": str(arguments.threads)}
+            recorded = _session(arguments.model, arguments.threads, settings)
+            recorded.run(None, _feeds(recorded, _shapes(arguments.shape), arguments.batch))
+            print_report(measure(folder, tool))
     if not arguments.no_timing:
         plain = _session(arguments.model, arguments.threads, None)
         feeds = _feeds(session, _shapes(arguments.shape), arguments.batch)

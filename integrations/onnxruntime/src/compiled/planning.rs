@@ -7,6 +7,7 @@ use hipdnn::graph::Graph;
 use hipdnn::{ExecutionPlan, GraphBuilder};
 
 use super::device::Copies;
+use super::record::Recording;
 use super::{Integers, Prepared, Ready, Subgraph, division, overlap, replay};
 use crate::failure::{Failure, Result};
 use crate::hash::Map;
@@ -87,7 +88,7 @@ impl Subgraph {
         let mut may_capture = self.options.capture;
         // Kept alive until all stages hold theirs.
         let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
-        for stage in graphs.stages {
+        for (place, stage) in graphs.stages.into_iter().enumerate() {
             prepared.stages.push(match stage.work {
                 Work::Host { origin, host, reads, writes } => {
                     let title = format!("{}: {origin} [{host:?}]", self.name);
@@ -100,10 +101,20 @@ impl Subgraph {
                     let is_of_one = constant_weights && !shares && !on_gpu;
                     let (graph, bindings) =
                         if is_of_one { (*graph, bindings) } else { division::as_planned(*graph, bindings) };
+                    let recording = self.options.record.is_some().then(|| {
+                        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+                        let name = self.name.rsplit("HipDNNExecutionProvider_").next().unwrap_or_default();
+                        let name: String = name.chars().filter(is_plain).collect();
+                        let mut graph = graph.clone();
+                        for (node, origin) in graph.nodes.iter_mut().zip(&origins) {
+                            node.name = origin.to_string();
+                        }
+                        Box::new(Recording { name: format!("{name}-{place:04}"), graph })
+                    });
                     let (plan, can_be_captured) = self.stage(graph, [constant_weights, shares], &title)?;
                     may_capture &= can_be_captured;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
-                    Ready::Plan { title, origins, plan, bindings }
+                    Ready::Plan { title, origins, plan, bindings, recording }
                 }
             });
         }
