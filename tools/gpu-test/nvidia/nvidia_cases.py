@@ -92,6 +92,27 @@ def attention(bench):
         torch.cuda.empty_cache()
 
 
+def decoding(bench):
+    """Attention of few queries of bf16 with long caches: 32 heads of queries, h of s keys and values, of 128 numbers.
+    Each key and value counts once."""
+    shapes = ((1, 32, 1, 4096), (1, 8, 1, 32768), (8, 8, 1, 8192), (64, 8, 1, 4096), (1, 32, 16, 8192))
+    for batch, h, queries, s in shapes:
+        q = random(batch, 32, queries, 128, data_type=torch.bfloat16)
+        k, v = (random(batch, h, s, 128, data_type=torch.bfloat16) for _ in "kv")
+        run = lambda s: F.scaled_dot_product_attention(s.q, s.k, s.v, enable_gqa=s.k.shape[1] < 32)
+        sets = Sets(q=q, k=k, v=v, o=torch.empty_like(q))
+        what, moved = f"decoding bf16 {batch}x32/{h}x{queries} of {s}", 4 * (k.numel() + q.numel())
+        g = Graph(sets)
+        g.node("SdpaAttributes", g.bind("q k v"), g.bind("o"), attributes={"attn_scale_value": 128**-0.5})
+        want = run(sets.first)
+        for engine in (NVRTC, CUDNN):
+            bench.ours(what, engine, g, {"o": want}, bytes=moved)
+        for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
+            with sdpa_kernel(backend):
+                bench.torch(what, sets, run, backend.name, bytes=moved)
+        torch.cuda.empty_cache()
+
+
 def convolutions(bench):
     """Convolutions of ResNet-50 of fp16, channels last: x [64, c, size, size], w [k, c, f, f], a stride, padding f / 2.
     The first has 8 channels in place of 3. Gradients, and bias + ReLU, of two of them."""
@@ -293,4 +314,11 @@ def batchnorm(bench, name, x):
     beside(bench, what, sets, build, peer, bytes=2 * size)
 
 
-GROUPS = {"matmuls": matmuls, "attention": attention, "convolutions": convolutions, "memory": memory, "rows": long_rows}
+GROUPS = {
+    "matmuls": matmuls,
+    "attention": attention,
+    "decoding": decoding,
+    "convolutions": convolutions,
+    "memory": memory,
+    "rows": long_rows,
+}

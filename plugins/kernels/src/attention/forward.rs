@@ -6,51 +6,17 @@
 )]
 
 use super::Attention;
-use super::factor::number;
 use super::layout::{Passing, Way};
 use super::plan::{Plan, Staging};
-use super::scores::{Context, LOG2_E, Options};
-use super::sequence::{Bound, Sequence, Source};
+use super::pointers::Pointers;
+use super::scores::{Context, LOG2_E};
+use super::sequence::{Sequence, Source};
 use super::staging::{Copy, Rows, copy};
 use crate::builder::{At, Builder};
-use crate::form::{Index, Local, Memory, Order, Pointer, Role, Shared, Tile, Value};
+use crate::form::{Index, Local, Memory, Order, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::Target;
-
-/// Parameters.
-pub(super) struct Pointers {
-    q: Bound,
-    k: Bound,
-    v: Bound,
-    pub(super) o: Bound,
-    options: Options,
-    sink: Option<Pointer>,
-    pub(super) statistics: [Option<Bound>; 3],
-    pub(super) factor: Option<Pointer>,
-    pub(super) scales: [Option<Pointer>; 3],
-    pub(super) largest: [Option<Pointer>; 2],
-}
-
-impl Pointers {
-    fn new(b: &mut Builder, attention: &Attention) -> Self {
-        let Attention { heads, key_heads, value_heads, depth, value_depth, .. } = *attention;
-        Self {
-            q: Bound::new(b, &attention.q, [heads, depth], false),
-            k: Bound::new(b, &attention.k, [key_heads, depth], false),
-            v: Bound::new(b, &attention.v, [value_heads, value_depth], false),
-            o: Bound::new(b, &attention.o, [heads, value_depth], true),
-            options: Options::new(b, attention),
-            sink: attention.sink.map(|(scalar, _)| b.pointer(scalar)),
-            statistics: attention
-                .statistics
-                .map(|tensor| tensor.map(|tensor| Bound::new(b, &tensor, [heads, 1], true))),
-            factor: attention.factors[2].map(|factor| b.pointer(factor.scalar)),
-            scales: attention.scales.map(|scale| scale.and_then(|scale| number(b, scale))),
-            largest: attention.largest.map(|wanted| wanted.then(|| b.output(Scalar::F32))),
-        }
-    }
-}
 
 /// Whether matrices of these types can be multiplied.
 fn check(attention: &Attention) -> Result<(), String> {
@@ -74,6 +40,16 @@ fn check(attention: &Attention) -> Result<(), String> {
 /// # Errors
 /// What is not supported.
 pub fn write(attention: &Attention, target: &Target, name: &str) -> Result<Launch, String> {
+    written(attention, target, name, 1)
+}
+
+/// The kernel in which so many workgroups share the keys; then outputs and statistics have a place for each part of each sequence.
+pub(super) fn written(
+    attention: &Attention,
+    target: &Target,
+    name: &str,
+    parts: usize,
+) -> Result<Launch, String> {
     check(attention)?;
     let plan = Plan::of(attention, target).ok_or_else(|| {
         let depth = attention.depth.max(attention.value_depth);
@@ -86,14 +62,22 @@ pub fn write(attention: &Attention, target: &Target, name: &str) -> Result<Launc
     let mut b = Builder::new(name, threads, &Target { subgroup: plan.subgroup, ..target.clone() });
     let pointers = Pointers::new(&mut b, attention);
     let blocks = attention.queries.div_ceil(plan.queries());
-    let (group, grid) = engine::groups(&mut b, attention.batch * attention.heads * blocks)?;
+    let (group, grid) = engine::groups(&mut b, attention.batch * attention.heads * blocks * parts)?;
+    let (group, part) = match parts {
+        1 => (group, None),
+        _ => {
+            let (group, part) = b.div_rem(group, parts);
+            (group, Some((part, parts)))
+        }
+    };
     let (which, block) = b.div_rem(group, blocks);
     // With a band, the last blocks have most to do: they begin first.
     let last = b.number(blocks - 1);
     let block = b.sub(last, block);
     let (sequence, head) = b.div_rem(which, attention.heads);
     let first_query = b.mul(block, plan.queries());
-    let mut kernel = Forward::new(&mut b, attention, &plan, &pointers, [sequence, head, first_query]);
+    let place = [sequence, head, first_query];
+    let mut kernel = Forward::new(&mut b, attention, &plan, &pointers, place, part);
     kernel.run(&mut b);
     Ok(Launch { kernel: b.finish(), grid })
 }
@@ -104,6 +88,10 @@ pub(super) struct Forward<'a> {
     pub(super) pointers: &'a Pointers,
     pub(super) context: Context<'a>,
     pub(super) sequence: Sequence,
+    /// Where results of the sequence go.
+    pub(super) to: Sequence,
+    /// The part of the keys, and how many there are.
+    pub(super) part: Option<(Value, usize)>,
     pub(super) head: Value,
     pub(super) first_query: Value,
     /// The rows of this sequence's head.
@@ -135,6 +123,7 @@ impl<'a> Forward<'a> {
         plan: &'a Plan,
         pointers: &'a Pointers,
         [sequence, head, first_query]: [Value; 3],
+        part: Option<(Value, usize)>,
     ) -> Self {
         let Plan { shape, sizes, layout, depth, value_depth, .. } = plan;
         let real = shape.sum;
@@ -142,6 +131,11 @@ impl<'a> Forward<'a> {
         let [lane, subgroup] = [b.index(Index::Lane), b.index(Index::Subgroup)];
         let zero = b.number(0);
         let sequence = Sequence::new(b, attention, pointers.options.lengths, sequence);
+        let mut to = sequence;
+        if let Some((part, _)) = part {
+            let before = b.mul(part, attention.batch);
+            to.index = b.add(before, sequence.index);
+        }
         let context = Context::new(b, attention, real, &pointers.options, &sequence, head);
         let [key_head, value_head] =
             [attention.key_heads, attention.value_heads].map(|heads| b.div(head, attention.heads / heads));
@@ -171,6 +165,14 @@ impl<'a> Forward<'a> {
             let sink = b.mul(sink, LOG2_E);
             // One of the lanes that share a row counts it.
             let own = b.equal(lane_key, 0);
+            let sink = match part {
+                None => sink,
+                // So does one of the parts.
+                Some((part, _)) => {
+                    let first = b.equal(part, 0);
+                    b.select(first, sink, f64::NEG_INFINITY)
+                }
+            };
             let there = b.greater(sink, f64::NEG_INFINITY);
             let own = b.and(own, there);
             let one = b.float(1.0, real);
@@ -191,7 +193,9 @@ impl<'a> Forward<'a> {
         } else {
             let (_, of_keys) = Rows::sizes(operand, sizes.keys, *depth, false);
             let (_, of_values) = Rows::sizes(operand, sizes.keys, *value_depth, turned);
-            let array = b.shared(operand, of_keys.max(of_values));
+            let (_, of_queries) = Rows::sizes(operand, plan.queries(), *depth, false);
+            let of_queries = if plan.holds_queries { of_queries } else { 0 };
+            let array = b.shared(operand, of_keys.max(of_values).max(of_queries));
             let k_rows = Rows::within(array, operand, sizes.keys, *depth, false);
             (k_rows, Rows::within(array, operand, sizes.keys, *value_depth, turned))
         };
@@ -203,6 +207,8 @@ impl<'a> Forward<'a> {
             exchange,
             context,
             sequence,
+            to,
+            part,
             head,
             first_query,
             sources,
@@ -345,11 +351,11 @@ impl<'a> Forward<'a> {
             let (size, _) = layout.sizes(shape);
             Rows::new(b, shape.operand, sizes.groups * sizes.tiles * size, sizes.keys, false)
         });
+        if self.plan.holds_queries {
+            // Every thread has its queries, and keys take their place.
+            b.barrier();
+        }
         if *staging == Staging::Ahead {
-            if self.plan.holds_queries {
-                // Every thread has its queries, and keys take their place.
-                b.barrier();
-            }
             let first = self.of_keys(b, begin);
             let fetched = first.fetch(b);
             first.keep(b, &fetched, &|_, row| row);
@@ -467,31 +473,5 @@ impl<'a> Forward<'a> {
             Way::Queries => b.tile_multiply(sum, of_query, of_key),
             Way::Keys => b.tile_multiply(sum, of_key, of_query),
         }
-    }
-
-    /// The keys that any query of the workgroup sees.
-    fn range(&self, b: &mut Builder) -> (Value, Value) {
-        let keys = self.plan.sizes.keys;
-        let zero = b.number(0);
-        let (mut begin, mut end) = (zero, self.context.keys);
-        let band = &self.attention.band;
-        if let Some(right) = band.right {
-            let last = b.add(self.first_query, self.plan.queries() + right);
-            let last = b.add(last, self.context.diagonal);
-            let last = b.max(last, 0);
-            end = b.min(end, last);
-        }
-        if let Some(left) = band.left {
-            let first = b.add(self.first_query, self.context.diagonal);
-            let first = b.sub(first, left);
-            let first = b.max(first, 0);
-            let block = b.div(first, keys);
-            begin = b.mul(block, keys);
-        }
-        if self.attention.lengths.is_some() {
-            let any = b.less(self.first_query, self.sequence.queries);
-            end = b.select(any, end, 0);
-        }
-        (begin, end)
     }
 }

@@ -27,7 +27,7 @@ impl Forward<'_> {
         let Attention { batch, queries, .. } = *self.attention;
         let (o, bound) = (&self.attention.o, &self.pointers.o);
         let sequence = &self.sequence;
-        let of_head = bound.of_head(b, sequence, self.head, sequence.queries).base;
+        let of_head = bound.of_head(b, &self.to, self.head, sequence.queries).base;
         let limit = bound.limit(b, sequence, sequence.queries, [batch, queries]);
         let factor = self.factor(b);
         let last = self.attention.scales[2]
@@ -177,7 +177,7 @@ impl Forward<'_> {
             let value = b.convert(value, bound.tensor.scalar);
             let sequence = &self.sequence;
             let Attention { batch, queries, .. } = *self.attention;
-            let rows = bound.of_head(b, sequence, self.head, sequence.queries);
+            let rows = bound.of_head(b, &self.to, self.head, sequence.queries);
             let line = rows.line(b, query);
             let at = b.add(rows.base, line);
             let limit = bound.limit(b, sequence, sequence.queries, [batch, queries]);

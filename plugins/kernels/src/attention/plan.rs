@@ -85,6 +85,29 @@ pub(crate) fn shapes(operand: Scalar, target: &Target, wide: bool) -> Vec<(u32, 
     all
 }
 
+/// The units of a compute unit of AMD, or of a workgroup processor, that execute waves.
+const SIMDS: usize = 4;
+
+/// The first plan whose shared memory, of so many subgroups, leaves room for two waves of each unit of a compute unit, so that one computes
+/// while another waits; else the first that leaves room for more than one, else the first.
+pub(super) fn first_to_hide_waits<P>(
+    plans: Vec<P>,
+    target: &Target,
+    sizes: impl Fn(&P) -> (usize, usize),
+) -> Option<P> {
+    let waves = |plan: &P| {
+        let (shared, groups) = sizes(plan);
+        if target.language == Language::Hip {
+            target.shared_of_unit / shared.max(1) * groups
+        } else {
+            usize::MAX
+        }
+    };
+    let hides = |least: usize| plans.iter().position(|plan| waves(plan) >= least);
+    let first = hides(2 * SIMDS).or_else(|| hides(SIMDS + 1)).unwrap_or(0);
+    plans.into_iter().nth(first)
+}
+
 /// Subgroups, tiles of queries of each and keys of a block, the best first.
 fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'static [(usize, usize, usize)] {
     let longest = attention.depth.max(attention.value_depth);
@@ -104,6 +127,7 @@ fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'stati
             &[(4, 1, 32), (2, 1, 32), (1, 1, 16)]
         }
         (_, true) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
+        _ if target.language == Language::Hip => &[(2, 1, 32), (4, 1, 32), (8, 1, 32), (1, 1, 32)],
         _ => &[(2, 1, 32), (1, 1, 32)],
     }
 }
@@ -112,9 +136,14 @@ impl Plan {
     pub(super) fn of(attention: &Attention, target: &Target) -> Option<Self> {
         let longest = attention.depth.max(attention.value_depth);
         let is_spirv = target.language == Language::SpirV;
-        // Doubles take two registers each.
-        let doubles = is_spirv && attention.operand() == Scalar::F64;
-        let wide = doubles || longest > WIDE;
+        // Doubles take two registers each, and operands of floats twice those of halves. 64 threads hold few rows of long ones.
+        let is_hip = target.language == Language::Hip;
+        let wide = match attention.operand() {
+            Scalar::F64 if is_spirv => true,
+            Scalar::F32 if is_hip => 2 * longest > WIDE,
+            _ if is_hip && target.subgroup > 32 => 2 * longest > WIDE,
+            _ => longest > WIDE,
+        };
         let shapes = shapes(attention.operand(), target, wide);
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
             sizes(attention, target, shape).iter().map(|(groups, tiles, keys)| {
@@ -138,8 +167,13 @@ impl Plan {
                     holds_queries: false,
                     exchanges: is_spirv && !shape.is_matrix(),
                 };
-                plan.holds_queries =
-                    staging == Staging::Ahead && plan.is_held(target) && plan.queries() <= sizes.keys;
+                plan.holds_queries = plan.is_held(target)
+                    && match staging {
+                        Staging::Ahead => plan.queries() <= sizes.keys,
+                        // Keys and values have one array, which can be as large as queries need.
+                        Staging::InTurn => is_hip,
+                        Staging::Beside => false,
+                    };
                 plan
             })
         });
@@ -155,8 +189,11 @@ impl Plan {
             let first = sums(first);
             fitting.retain(|plan| sums(plan) == first);
         }
-        let first = fitting.iter().position(few).unwrap_or(fitting.len().saturating_sub(1));
-        fitting.into_iter().nth(first)
+        if !fitting.iter().any(few) {
+            return fitting.pop();
+        }
+        fitting.retain(few);
+        first_to_hide_waits(fitting, target, |plan| (plan.shared(), plan.sizes.groups))
     }
 
     /// Whether a thread has registers for its queries.
@@ -190,9 +227,10 @@ impl Plan {
         let scores =
             if self.layout.passing == Passing::Shared { self.queries() * (self.sizes.keys + pad) } else { 0 };
         let keys = self.sizes.keys * (self.depth + pad);
-        let both = if self.staging == Staging::InTurn { keys.max(values) } else { keys + values };
+        let queries = self.queries() * (self.depth + pad);
+        let (queries, within) = if self.holds_queries { (0, queries) } else { (queries, 0) };
+        let both = if self.staging == Staging::InTurn { keys.max(values).max(within) } else { keys + values };
         let exchanged = if self.exchanges { self.exchanged() * self.shape.sum.size() } else { 0 };
-        let queries = if self.holds_queries { 0 } else { self.queries() * (self.depth + pad) };
         (queries + both + scores) * size + exchanged + 64
     }
 }

@@ -1,4 +1,4 @@
-use super::{Attention, Band, Dropout, HeadFactor, Mask, Scale, Start, Tensor, write};
+use super::{Attention, Band, Dropout, HeadFactor, Mask, Scale, Start, Tensor, parts, write};
 use crate::interpret::{Argument, run};
 use crate::product::tests::{numbers, random, targets};
 use crate::scalar::Scalar;
@@ -42,6 +42,11 @@ pub(crate) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [us
 }
 
 fn check(attention: &Attention, target: &Target) {
+    check_parts(attention, target, 1);
+}
+
+/// The same where so many workgroups share the keys.
+pub(super) fn check_parts(attention: &Attention, target: &Target, parts: usize) {
     let Attention { batch, heads, queries, keys, depth, value_depth, .. } = *attention;
     let scalar = attention.q.scalar;
     let (mut q, q_numbers) = random(batch * heads * queries * depth, scalar, 1);
@@ -72,13 +77,23 @@ fn check(attention: &Attention, target: &Target) {
     };
     let (factors, factor_numbers) = random(batch * heads, Scalar::F32, 9);
     let mut largest = [vec![0xff; 4 * rows], vec![0xff; 4 * rows]];
-    let launch = write(attention, target, "attention").unwrap();
+    let (launch, second) = if parts == 1 {
+        (write(attention, target, "attention").unwrap(), None)
+    } else {
+        let shared = parts::write(attention, target, "attention", parts).unwrap();
+        (shared.first, Some(shared.second))
+    };
     assert!(launch.kernel.shared_bytes() <= target.shared, "{} {attention:?}", target.name);
+    let real = if scalar == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
+    let mut between = attention
+        .between(parts, real)
+        .map(|(_, dims)| vec![0xff; dims.iter().product::<usize>() * real.size()]);
+    let [of_o, maxima, sums] = &mut between;
     let mut arguments = vec![
         Argument::Memory(&mut q),
         Argument::Memory(&mut k),
         Argument::Memory(&mut v),
-        Argument::Memory(&mut o),
+        Argument::Memory(if second.is_some() { of_o } else { &mut o }),
     ];
     if attention.mask.is_some() {
         arguments.push(Argument::Memory(&mut mask_bytes));
@@ -98,7 +113,11 @@ fn check(attention: &Attention, target: &Target) {
     if attention.sink.is_some() {
         arguments.push(Argument::Memory(&mut sink));
     }
-    arguments.extend(statistics.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    if second.is_some() {
+        arguments.extend([maxima, sums].map(|bytes| Argument::Memory(bytes)));
+    } else {
+        arguments.extend(statistics.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    }
     if attention.factors[2].is_some() {
         arguments.push(Argument::Memory(of_v));
     }
@@ -107,6 +126,13 @@ fn check(attention: &Attention, target: &Target) {
     }
     run(&launch.kernel, launch.grid, &mut arguments)
         .unwrap_or_else(|error| panic!("{} {attention:?}: {error}", target.name));
+    if let Some(second) = second {
+        let results = [&mut o].into_iter().chain(&mut statistics);
+        let mut arguments: Vec<Argument<'_>> =
+            between.iter_mut().chain(results).map(|bytes| Argument::Memory(bytes)).collect();
+        run(&second.kernel, second.grid, &mut arguments)
+            .unwrap_or_else(|error| panic!("{} {attention:?}: {error}", target.name));
+    }
     let got = numbers(&o, attention.o.scalar);
     let statistics = statistics.map(|bytes| numbers(&bytes, Scalar::F32));
     let at = |own: &Tensor, index: [usize; 4]| -> usize {

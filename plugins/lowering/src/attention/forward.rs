@@ -1,6 +1,8 @@
 //! Attention as kernels.
 
-use hipdnn_kernels::attention::{self, Attention, Tensor};
+use std::ops::Range;
+
+use hipdnn_kernels::attention::{self, Attention, Tensor, parts};
 use hipdnn_kernels::domain::{Access, Join, Origin, Program, Store};
 use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::{Scalar, Target};
@@ -40,6 +42,7 @@ pub(super) fn forward(
     let q = uids.sequences("q", &problem.q)?;
     let k = uids.sequences("k", &problem.k)?;
     let v = uids.sequences("v", &problem.v)?;
+    let at_o = uids.used.len();
     let o = uids.sequences("o", &problem.o)?;
     let mut attention = uids.attention(shape, options, [q, k, v, o], way)?;
     if let Some(mask) = problem.block_mask {
@@ -56,12 +59,14 @@ pub(super) fn forward(
         }
         None => None,
     };
+    let at_statistics = uids.used.len();
     let of_rows = [("stats", &problem.stats), ("max", &problem.max), ("sum_exp", &problem.sum_exp)];
     for (to, (name, from)) in attention.statistics.iter_mut().zip(of_rows) {
         if let Some(from) = from {
             *to = Some(uids.sequences(name, from)?);
         }
     }
+    let behind_statistics = uids.used.len();
     *of_v = uids.factor("descale_v", &factors.descale_v)?;
     let scales =
         [("descale_s", factors.descale_s), ("scale_s", factors.scale_s), ("scale_o", factors.scale_o)];
@@ -79,6 +84,10 @@ pub(super) fn forward(
         largest.push(Largest { name, uid, scalar: named(name, from.data_type)? });
     }
     let mut arguments = uids.used;
+    let parts = parts::count(&attention, target);
+    if parts > 1 {
+        return in_parts(graph, &attention, way, parts, (arguments, at_o, at_statistics..behind_statistics));
+    }
     let written = attention::write(&attention, target, name)?;
     let mut behind = Vec::new();
     for own in largest {
@@ -90,6 +99,26 @@ pub(super) fn forward(
     let mut kernels = vec![Whole { launch: written, arguments }];
     kernels.append(&mut behind);
     Ok(kernels)
+}
+
+/// The kernels of an attention whose keys so many workgroups share, from the arguments of the kernel without that, and where the output
+/// and the statistics are among them.
+fn in_parts(
+    graph: &mut Graph,
+    attention: &Attention,
+    way: Way<'_>,
+    parts: usize,
+    (mut arguments, at_o, at_statistics): (Vec<Argument>, usize, Range<usize>),
+) -> Result<Vec<Whole>, Refusal> {
+    let parts::Shared { first, second } = parts::write(attention, way.target, way.name, parts)?;
+    let real = if attention.operand() == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
+    let [o, maxima, sums] = attention
+        .between(parts, real)
+        .map(|(tensor, dims)| Argument::Memory(between(graph, tensor.scalar, dims).0));
+    let of_rows: Vec<Argument> = arguments.splice(at_statistics, [maxima, sums]).collect();
+    let result = arguments.get_mut(at_o).map(|own| std::mem::replace(own, o));
+    let combined = [o, maxima, sums].into_iter().chain(result).chain(of_rows).collect();
+    Ok(vec![Whole { launch: first, arguments }, Whole { launch: second, arguments: combined }])
 }
 
 /// The kernel that finds the largest number of all rows.

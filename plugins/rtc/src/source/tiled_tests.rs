@@ -155,6 +155,27 @@ fn attention_is_one_kernel_and_refuses_what_it_does_not_compute() {
 }
 
 #[test]
+fn workgroups_share_the_keys_of_few_queries() {
+    let (q, k, rows): (&[i64], &[i64], &[i64]) = (&[1, 8, 1, 64], &[1, 2, 8192, 64], &[1, 8, 1, 1]);
+    let node = Sdpa { stats: Some(5), generate_stats: Some(true), ..Sdpa::new(1, 2, 3, 4) };
+    let mut decoding = graph(&[q, k, k, q, rows], &[], vec![node.into()]);
+    decoding.tensors[4].data_type = DataType::Float;
+    for architecture in ["gfx906", "gfx942", "gfx1100", "gfx1200", "sm_80", "sm_90"] {
+        let program = on(&decoding, architecture);
+        let names: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, ["tiles_0", "tiles_0_sum"], "{architecture}");
+        let uids = |place: usize| program.kernels[place].arguments.iter().map(kernel::Argument::uid);
+        // The output, maxima and sums of parts take the places of the output and the statistics.
+        let between: Vec<i64> = uids(0).skip(3).collect();
+        assert_eq!((uids(0).take(3).collect::<Vec<_>>(), between.len()), (vec![1, 2, 3], 3));
+        assert_eq!(uids(1).collect::<Vec<_>>(), [between.as_slice(), &[4, 5]].concat());
+        assert!(program.placed.virtuals().size >= 2 * 4 * 8 * (64 + 2), "{architecture}");
+        let options = Options { batch_invariant: true, ..Options::default() }.on(architecture);
+        assert_eq!(generate_with(&decoding, options).unwrap().kernels.len(), 1);
+    }
+}
+
+#[test]
 fn gradients_of_attention_are_a_kernel_each_behind_the_row_sums() {
     let (q, k, rows): (&[i64], &[i64], &[i64]) = (&[2, 4, 64, 32], &[2, 2, 80, 32], &[2, 4, 64, 1]);
     let dims = [q, k, k, q, q, rows, q, k, k];

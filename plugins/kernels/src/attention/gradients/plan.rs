@@ -1,7 +1,7 @@
 //! The sizes of a workgroup's work.
 
 use super::super::layout::{Layout, Passing, Way};
-use super::super::plan::{HELD, WIDE, shapes};
+use super::super::plan::{HELD, WIDE, first_to_hide_waits, shapes};
 use super::{Attention, Of};
 use crate::scalar::Scalar;
 use crate::target::{Language, MatrixShape, Role, Target};
@@ -93,7 +93,9 @@ impl Plan {
             let short = plan.others == least || (!small && plan.others < 2 * passed);
             few && short && plan.shared(of) <= target.shared.min(SHARED)
         };
-        plans.filter(|plan| plan.groups as u32 * plan.subgroup <= target.threads).find(fits)
+        let fitting =
+            plans.filter(|plan| plan.groups as u32 * plan.subgroup <= target.threads && fits(plan)).collect();
+        first_to_hide_waits(fitting, target, |plan| (plan.shared(of), plan.groups))
     }
 
     /// Rows of the workgroup.

@@ -308,6 +308,25 @@ fn attention_on_cooperative_matrices_is_valid() {
 }
 
 #[test]
+fn kernels_that_share_keys_are_valid() {
+    let name = "plain".to_owned();
+    let plain =
+        VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes: Vec::new() };
+    for (operand, target) in [(Scalar::F32, plain.into()), (Scalar::F16, with_fragments(Scalar::F16))] {
+        let own = crate::attention::tests::attention(operand, [2, 4096, 64, 64]);
+        let parts = crate::attention::parts::count(&own, &target);
+        assert!(parts > 1, "{parts}");
+        let shared = crate::attention::parts::write(&own, &target, "attention", parts).unwrap();
+        for launch in [shared.first, shared.second] {
+            let printed = print(&launch.kernel, &ALL).unwrap();
+            if let Err(message) = if knows("2023.4") { validate(&printed.words) } else { Ok(()) } {
+                panic!("{}: {message}", launch.kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_element_of_a_cooperative_matrix_is_reached() {
     for operand in [Scalar::F16, Scalar::Bf16] {
         let target = with_fragments(operand);

@@ -49,6 +49,12 @@ struct Shape([i64; 5]);
 
 const SHAPES: [Shape; 2] = [Shape([2, 4, 128, 128, 64]), Shape([1, 2, 72, 136, 128])];
 
+/// Few queries of many keys, which workgroups share.
+const DECODING: [Shape; 2] = [Shape([2, 2, 1, 1000, 64]), Shape([1, 4, 5, 777, 128])];
+/// What they are tested with.
+const OF_DECODING: [Option; 6] =
+    [Option::Padding, Option::BottomRight, Option::Sink, Option::Bias, Option::Shared, Option::HeadsInside];
+
 struct Parts {
     case: Case,
     data_type: DataType,
@@ -174,6 +180,10 @@ pub fn generated() -> Vec<Case> {
                 cases.extend(SHAPES.map(|shape| backward(option, shape, data_type)));
             }
         }
+    }
+    for (place, option) in OF_DECODING.into_iter().enumerate() {
+        let data_type = TYPES.into_iter().cycle().nth(place).unwrap_or(DataType::Half);
+        cases.extend(DECODING.map(|shape| forward(option, shape, data_type)));
     }
     for case in &mut cases {
         case.name.push_str(", generated");
