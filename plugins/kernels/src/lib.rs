@@ -18,6 +18,7 @@ pub mod print;
 pub mod product;
 pub mod scalar;
 pub mod target;
+pub mod traffic;
 
 pub use builder::Builder;
 pub use form::{Kernel, Value};

@@ -5,9 +5,7 @@ use hipdnn_rtc_plugin::source::{Options, Program, generate_with};
 
 use crate::Failure;
 use crate::cases;
-
-/// Waves of 64, waves of 64 with matrix cores of the next generation, and waves of 32.
-const OF_AMD: [&str; 4] = ["gfx90a", "gfx942", "gfx1100", "gfx1201"];
+use crate::registers::ARCHITECTURES;
 
 /// Turing, Ampere, Ada, Hopper and Blackwell.
 const OF_NVIDIA: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
@@ -20,7 +18,7 @@ pub fn compile(platform: Platform, part: (usize, usize), only: Option<&str>) -> 
     let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
     // The first one is that of the test devices.
     let (needed, architectures): (_, &[&str]) = match platform {
-        Platform::Hip => ("gfx1100", &OF_AMD),
+        Platform::Hip => ("gfx1100", &ARCHITECTURES),
         Platform::Cuda => ("sm_90", &OF_NVIDIA),
     };
     let compiler = platform.compiler().map_err(|error| failure(&error))?;

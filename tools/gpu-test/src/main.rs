@@ -17,6 +17,7 @@
 //!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
 //! does so for NVIDIA GPUs. `--part=K/N` after either selects a part of the cases, another argument one architecture.
+//! `gpu-test --registers FILE [ARCHITECTURE...]` compiles kernels of large problems for AMD's devices and writes what they take as CSV.
 //! `--graphs FOLDER [ENGINE]` writes the graphs for cuDNN, or for another engine of the cases, into a folder, as JSON.
 
 mod amd;
@@ -25,10 +26,12 @@ mod backend;
 mod bound;
 mod case;
 mod cases;
+mod code_object;
 mod failing;
 mod gate;
 mod memory;
 mod nvidia;
+mod registers;
 mod runs;
 mod vulkan;
 
@@ -110,6 +113,12 @@ fn main() -> ExitCode {
     let result = match (library.as_str(), words) {
         ("--calls", [library, words @ ..]) => of_part(words)
             .and_then(|(part, words)| device().map(|hip| amd::check(Path::new(library), hip, part, words))),
+        ("--registers", [file, architectures @ ..]) => {
+            registers::write(Path::new(file), architectures).map(|done| {
+                println!("{done}");
+                0
+            })
+        }
         ("--graphs", [folder]) => cases::write(Path::new(folder), cases::CUDNN).map(|()| 0),
         ("--graphs", [folder, engine]) => cases::write(Path::new(folder), engine).map(|()| 0),
         ("--child", [library, arguments @ ..]) => {

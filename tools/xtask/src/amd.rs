@@ -177,10 +177,12 @@ fn lanes<'a>(
     let train = move || training::train(workspace, userland, second);
     let architecture = if sample { OTHERS.get(turn % OTHERS.len()).copied() } else { None };
     let kernels = move || architectures(userland, second, architecture);
+    let registers = move || registers(userland, second, architecture);
     let mut other: Vec<Check<'a>> = vec![
         part(second, of_second, "0"),
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
         ("generated kernels for other devices".to_owned(), Box::new(kernels)),
+        ("registers of generated kernels".to_owned(), Box::new(registers)),
         ("plans made ahead of time".to_owned(), Box::new(move || ahead::plans(userland, second))),
         declared("miopen.h", "prototypes"),
         declared("hip_runtime_api.h and hiprtc.h", "hiprtc_prototypes"),
@@ -217,6 +219,12 @@ fn last_line(command: &mut Command) -> Result<String, Failure> {
 fn architectures(userland: &Userland, rig: &str, only: Option<&str>) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/{PROGRAM}");
     last_line(inside(userland, rig, &[&program, "--architectures"]).args(only))
+}
+
+/// Compiles kernels of large problems for all architectures, or for one of them, and leaves what they take in the userland's folder.
+fn registers(userland: &Userland, rig: &str, only: Option<&str>) -> Result<String, Failure> {
+    let (program, file) = (format!("/{INSIDE}/{PROGRAM}"), format!("/{INSIDE}/generated_registers.csv"));
+    last_line(inside(userland, rig, &[&program, "--registers", &file]).args(only))
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
