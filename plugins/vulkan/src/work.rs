@@ -101,7 +101,7 @@ impl<'a> Recorder<'a> {
             functions.cmd_write_timestamp(self.buffer, stage, pool, 0);
         }
         let recorded = record();
-        // SAFETY: the buffer is still being recorded, and the pool has a second time.
+        // SAFETY: the buffer is being recorded, and the pool is the device's, with two times.
         unsafe { functions.cmd_write_timestamp(self.buffer, stage, pool, 1) };
         recorded
     }
