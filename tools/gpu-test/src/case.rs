@@ -316,7 +316,20 @@ impl Case {
     pub fn run_in_host_memory(
         &self,
         plan: &Plan<'_>,
+        allocate: impl FnMut(usize) -> Result<*mut c_void, Failure>,
+    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        self.run_and_wait(plan, allocate, || Ok(()))
+    }
+
+    /// Runs a plan as [`Case::run_in_host_memory`] in memory that the host sees, too; `wait` waits for the engine.
+    ///
+    /// # Errors
+    /// Those of `allocate` and `wait`, and the engine's message.
+    pub fn run_and_wait(
+        &self,
+        plan: &Plan<'_>,
         mut allocate: impl FnMut(usize) -> Result<*mut c_void, Failure>,
+        wait: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
         for tensor in self.bound() {
@@ -329,12 +342,13 @@ impl Case {
         let workspace = allocate(plan.workspace_size.max(1))?;
         let tensors: Vec<(i64, *mut c_void)> =
             memory.iter().map(|(tensor, pointer, _)| (tensor.uid, *pointer)).collect();
-        // SAFETY: every tensor has its bytes and the workspace its size, and the engine is done when it returns.
+        // SAFETY: every tensor has its bytes and the workspace its size, and the engine is done when `wait` returns.
         unsafe { plan.execute(&tensors, workspace) }?;
+        wait()?;
         memory
             .iter()
             .map(|(tensor, pointer, size)| {
-                // SAFETY: the memory has that many bytes, and the engine has returned.
+                // SAFETY: the memory has that many bytes, and the engine is done.
                 let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), *size) };
                 Ok((tensor.uid, unpack(tensor.data_type, bytes)?))
             })

@@ -9,8 +9,9 @@
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
-//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in
-//! host memory, and random graphs; `--random=FROM..TO` those with these numbers.
+//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [--guarded] [WORD...]` runs the cases with `VULKAN_ENGINE` on any
+//! GPU, in host memory, and random graphs; `--random=FROM..TO` those with these numbers. `gpu-test --vulkan-failing LIBRARY WAY` checks
+//! how it fails.
 //! `gpu-test --vulkan-bench LIBRARY [WORD...]` measures it beside NVIDIA's libraries, `gpu-test --vulkan-host LIBRARY FILE` what it
 //! costs the host. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]`
 //! writes the graphs of the cases and of random graphs into a folder, as JSON.
@@ -127,6 +128,7 @@ fn main() -> ExitCode {
         ("--vulkan", [library, words @ ..]) => vulkan::check(Path::new(library), words),
         ("--vulkan-bench", [library, words @ ..]) => vulkan::bench(Path::new(library), words),
         ("--vulkan-graphs", [folder, words @ ..]) => vulkan::write(Path::new(folder), words).map(|()| 0),
+        ("--vulkan-failing", [library, way]) => vulkan::failing(Path::new(library), way),
         ("--vulkan-host", [library, file]) => vulkan::host(Path::new(library), Path::new(file)),
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {

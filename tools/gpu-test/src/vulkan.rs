@@ -1,8 +1,10 @@
-//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and random graphs:
+//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [--seconds=N] [--guarded] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and random graphs:
 //! the first N, or with `--random=FROM..TO` those with these numbers; no more are begun after so many seconds. The device is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are
-//! counted by reason. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
+//! counted by reason. With `--guarded` tensors are between pages that nothing may touch, on a device in software. `gpu-test --vulkan-graphs FOLDER [--random=N] [WORD...]` writes their graphs.
 
 mod bench;
+mod failing;
+mod guarded;
 mod host;
 mod random;
 mod subjects;
@@ -16,34 +18,60 @@ use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::json;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Plan};
 use crate::case::Case;
 use crate::failing::DOES_NOT_APPLY;
 use crate::{Failure, cases, is_wanted, of_part};
 
 pub use bench::run as bench;
+pub use failing::run as failing;
 pub use host::run as host;
+
+use guarded::Guards;
 
 const ENGINE: &str = "VULKAN_ENGINE";
 const RANDOM: &str = "--random=";
 const SECONDS: &str = "--seconds=";
+const GUARDED: &str = "--guarded";
 
 /// Of so many random graphs one is also computed by a loaded plan.
 const LOADED: u32 = 8;
 
-/// Runs a case in host memory, then again with the plan saved and loaded by a loader.
-fn run_case(backend: &Backend, loader: Option<&Backend>, case: &Case) -> Result<f32, Failure> {
+/// The path of the plugin beside a library.
+fn plugin(library: &Path) -> Result<String, Failure> {
+    let plugin = library.with_file_name("hipdnn_plugins/engines/libhipdnn_vulkan_plugin.so");
+    plugin.to_str().map(str::to_owned).ok_or_else(|| Failure("a path that is not UTF-8".to_owned()))
+}
+
+/// Runs a case in host memory, or between guards, then again with the plan saved and loaded by a loader.
+fn run_case(
+    backend: &Backend,
+    loader: Option<&Backend>,
+    guards: Option<&Guards>,
+    case: &Case,
+) -> Result<f32, Failure> {
     let plan = backend.plan(ENGINE, &case.graph, &[])?;
     let expected = case.run_on_host(backend)?;
-    let mut memory = Vec::new();
-    let mut allocate = |size: usize| {
-        memory.push(vec![0_u8; size].into_boxed_slice());
-        Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
+    let run = |plan: &Plan<'_>, at_end: bool| {
+        let Some(guards) = guards else {
+            let mut memory = Vec::new();
+            return case.run_in_host_memory(plan, |size| {
+                memory.push(vec![0_u8; size].into_boxed_slice());
+                Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
+            });
+        };
+        let mut memory = guards.memory(at_end);
+        let results = case.run_and_wait(plan, |size| memory.allocate(size), || guards.wait())?;
+        memory.check()?;
+        Ok(results)
     };
-    let worst = case.compare(&expected, &case.run_in_host_memory(&plan, &mut allocate)?)?;
+    let mut worst = case.compare(&expected, &run(&plan, true)?)?;
+    if guards.is_some() {
+        worst = worst.max(case.compare(&expected, &run(&plan, false)?)?);
+    }
     let Some(loader) = loader else { return Ok(worst) };
     let loaded = loader.load(&plan.save()?)?;
-    Ok(worst.max(case.compare(&expected, &case.run_in_host_memory(&loaded, &mut allocate)?)?))
+    Ok(worst.max(case.compare(&expected, &run(&loaded, true)?)?))
 }
 
 /// Every case once.
@@ -105,6 +133,10 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let ((part, parts), words) = of_part(words)?;
     let (numbers, words) = random_numbers(words)?;
     let (limit, words) = limit(words)?;
+    let (guards, words) = match words {
+        [option, words @ ..] if option == GUARDED => (Some(Guards::new(library)?), words),
+        words => (None, words),
+    };
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let start = Instant::now();
@@ -119,7 +151,11 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
             println!("stopped before {}", case.name);
             break;
         }
-        match run_case(&backend, is_loaded.then_some(&loader), &case) {
+        if guards.is_some() {
+            // The process may end in it.
+            eprintln!("{}", case.name);
+        }
+        match run_case(&backend, is_loaded.then_some(&loader), guards.as_ref(), &case) {
             Ok(error) => {
                 passed += 1;
                 log::info!("{:<90} error {error:.1e}", case.name);

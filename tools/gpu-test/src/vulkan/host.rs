@@ -9,8 +9,8 @@ use std::time::Instant;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
-use super::ENGINE;
 use super::bench::{Functions, Memory, Place, content};
+use super::{ENGINE, plugin};
 use crate::Failure;
 use crate::backend::Backend;
 use crate::case::{Case, Order};
@@ -20,7 +20,7 @@ const EXECUTIONS: usize = 32;
 const ROUNDS: usize = 200;
 
 /// A convolution and what follows it.
-fn graph() -> Case {
+pub(super) fn graph() -> Case {
     let mut case = Case::new("convolution and relu");
     let order = Order::ChannelsFirst;
     let x = case.input(DataType::Float, &[1, 8, 8, 8], order, [-1.0, 1.0]);
@@ -57,9 +57,8 @@ pub fn run(library: &Path, file: &Path) -> Result<usize, Failure> {
         return Ok(0);
     }
     let plan = backend.load(&fs::read(file).map_err(failure)?)?;
-    let plugin = library.with_file_name("hipdnn_plugins/engines/libhipdnn_vulkan_plugin.so");
-    let plugin = plugin.to_str().ok_or_else(|| Failure("a path that is not UTF-8".to_owned()))?;
-    let functions = Functions::load_from(&[plugin]).map_err(|error| Failure(error.to_string()))?;
+    let functions =
+        Functions::load_from(&[&*plugin(library)?]).map_err(|error| Failure(error.to_string()))?;
     let place = Place::Vulkan(&functions);
     let mut memory = Vec::new();
     for tensor in case.bound() {
