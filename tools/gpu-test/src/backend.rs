@@ -12,6 +12,7 @@ use hipdnn_abi::{
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire;
+use hipdnn_tool::steps::{self, Step};
 
 use crate::Failure;
 
@@ -94,6 +95,7 @@ const HEURISTIC_RESULTS: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int;
 const CONFIG_ENGINE: c_int = Name::HIPDNN_ATTR_ENGINECFG_ENGINE as c_int;
 const CONFIG_KNOBS: c_int = Name::HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES as c_int;
 const PLAN_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
+const PLAN_JSON: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION as c_int;
 const PLAN_WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int;
 const KNOB_NAME: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE as c_int;
 const KNOB_VALUE: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE as c_int;
@@ -387,6 +389,15 @@ impl Owned<'_> {
 }
 
 impl Plan<'_> {
+    /// What the plan says of its steps, if it does.
+    pub fn steps(&self) -> Result<Option<Vec<Step>>, Failure> {
+        let size = self.plan.get::<u8>(PLAN_JSON, TYPE_CHAR, &mut [])?;
+        let mut text = vec![0_u8; size];
+        self.plan.get(PLAN_JSON, TYPE_CHAR, &mut text)?;
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        steps::read(&String::from_utf8_lossy(text)).map_err(|failure| Failure(failure.to_string()))
+    }
+
     /// The plan as bytes.
     pub fn save(&self) -> Result<Vec<u8>, Failure> {
         let backend = self.plan.backend;

@@ -6,6 +6,9 @@ use std::ptr;
 
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+use hipdnn_plugin_sdk::json;
+use hipdnn_tool::rounding::Limits;
+use hipdnn_tool::tensor::{Array, Tolerance, compare};
 
 use crate::Failure;
 use crate::backend::{Backend, Plan};
@@ -34,13 +37,15 @@ pub struct Case {
     pub graph: Graph,
     inputs: HashMap<i64, Vec<f32>>,
     outputs: Vec<i64>,
-    /// The tolerance, relative to the largest result.
-    pub tolerance: f32,
+    /// What is allowed beside the bound that follows from the plan's notes, relative to the largest result: what no note tells.
+    pub allowance: f64,
+    /// What is allowed instead where results follow from a definition, relative to the largest.
+    pub at_most: Option<f64>,
     /// The most bytes of workspace that the plan may need, to check that the graph is fused.
     pub workspace_limit: Option<usize>,
     /// Values of the engine's knobs.
     pub knobs: Vec<(&'static str, i64)>,
-    /// A tensor between nodes whose rounding results have, also where they are smaller: errors are relative to the larger.
+    /// A tensor between nodes whose rounding results have, also where they are smaller.
     pub rounded: Option<i64>,
     /// Whether executions on the device get a null workspace, whatever the plan requires.
     pub without_workspace: bool,
@@ -60,7 +65,8 @@ impl Case {
             },
             inputs: HashMap::new(),
             outputs: Vec::new(),
-            tolerance: 1e-5,
+            allowance: 0.0,
+            at_most: None,
             workspace_limit: None,
             knobs: Vec::new(),
             rounded: None,
@@ -77,12 +83,6 @@ impl Case {
     fn add(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
         self.graph.tensors.push(Tensor::new(uid, data_type, dims, strides));
-        // The rounding of the type itself.
-        self.tolerance = self.tolerance.max(match data_type {
-            DataType::Half => 2e-3,
-            DataType::Bfloat16 => 1.6e-2,
-            _ => 0.0,
-        });
         uid
     }
 
@@ -204,7 +204,8 @@ impl Case {
     }
 
     /// Runs the graph with the engine and with the reference, then again with the engine's plan saved and loaded with another
-    /// handle. Returns the largest error.
+    /// handle. Returns the largest part of
+    /// the tolerance that is used.
     ///
     /// # Errors
     /// The engine's message, or the tensor that differs most.
@@ -219,58 +220,114 @@ impl Case {
                 "the plan needs {size} bytes of workspace, expected at most {limit}"
             )));
         }
-        let worst = self.compare(&expected, &self.run_on_device(gpu, &plan)?)?;
+        let worst = self.compare(&expected, &self.run_on_device(gpu, &plan)?, &plan)?;
         let loaded = loader.load(&plan.save()?)?;
         let loaded = self
-            .compare(&expected, &self.run_on_device(gpu, &loaded)?)
+            .compare(&expected, &self.run_on_device(gpu, &loaded)?, &plan)
             .map_err(|failure| Failure(format!("the same plan, saved and loaded: {failure}")))?;
         Ok(worst.max(loaded))
     }
 
-    /// Runs any plan of the graph. Returns the largest error.
+    /// Runs any plan of the graph. Returns as [`Case::run`].
     ///
     /// # Errors
     /// As [`Case::run`].
     pub fn run_plan(&self, backend: &Backend, gpu: Gpu, plan: &Plan<'_>) -> Result<f32, Failure> {
-        self.compare(&self.run_on_host(backend)?, &self.run_on_device(gpu, plan)?)
+        self.compare(&self.run_on_host(backend)?, &self.run_on_device(gpu, plan)?, plan)
     }
 
-    /// The largest error.
+    /// The limits of the results of a plan, by their uids.
     ///
     /// # Errors
-    /// The tensor whose difference exceeds the tolerance.
+    /// The library's message.
+    fn limits(&self, plan: &Plan<'_>) -> Result<HashMap<i64, Tolerance>, Failure> {
+        let graph = hipdnn_tool::graph::Graph::from_json(&json::write(&self.graph))
+            .map_err(|failure| Failure(failure.to_string()))?;
+        let steps = plan.steps()?;
+        let limits = Limits { steps: steps.as_deref(), factor: 1.0 };
+        let of = |uid: &i64| {
+            let tensor = graph.tensor(*uid)?;
+            let mut limit = limits.of(&graph, tensor);
+            limit.of_largest += self.allowance;
+            // Sums that cancel altogether.
+            limit.absolute += limit.of_largest * 1e-3;
+            if self.graph.tensor(*uid)?.data_type == DataType::Double {
+                // The values are kept in single precision here.
+                limit.relative = limit.relative.max(f64::from(f32::EPSILON));
+            }
+            if let Some(of_largest) = self.at_most {
+                limit = Tolerance { relative: 0.0, of_largest, absolute: of_largest * 1e-3 };
+            }
+            Some((*uid, limit))
+        };
+        Ok(self.outputs.iter().filter_map(of).collect())
+    }
+
+    /// What a plan's result may differ by from the reference, relative to the largest value.
+    ///
+    /// # Errors
+    /// The library's message.
+    pub fn limit(&self, uid: i64, plan: &Plan<'_>) -> Result<f64, Failure> {
+        let limits = self.limits(plan)?;
+        Ok(limits.get(&uid).map_or(0.0, |limit| limit.relative + limit.of_largest))
+    }
+
+    /// By how much the [rounded](Case::rounded) tensor may differ where two engines round to different neighbours.
+    fn of_rounded(&self, expected: &HashMap<i64, Vec<f32>>) -> f64 {
+        let Some((tensor, values)) =
+            self.rounded.and_then(|uid| Some((self.graph.tensor(uid)?, expected.get(&uid)?)))
+        else {
+            return 0.0;
+        };
+        let finite = values.iter().filter(|value| value.is_finite());
+        let largest = finite.fold(0.0_f32, |most, value| most.max(value.abs()));
+        let unit = match tensor.data_type {
+            DataType::Half => 2.0_f64.powi(-10),
+            DataType::Bfloat16 => 2.0_f64.powi(-7),
+            _ => f64::from(f32::EPSILON),
+        };
+        unit * f64::from(largest)
+    }
+
+    /// The largest part that a plan's results use of what they may differ by.
+    ///
+    /// # Errors
+    /// The tensor that differs by more.
     pub fn compare(
         &self,
         expected: &HashMap<i64, Vec<f32>>,
         got: &HashMap<i64, Vec<f32>>,
+        plan: &Plan<'_>,
     ) -> Result<f32, Failure> {
-        let mut worst = 0.0_f32;
-        let all = expected;
+        let limits = self.limits(plan)?;
+        let of_rounded = self.of_rounded(expected);
+        let mut worst = 0.0_f64;
         for uid in &self.outputs {
-            let (Some(expected), Some(got)) = (all.get(uid), got.get(uid)) else {
+            let (Some(expected), Some(got), Some(limit)) = (expected.get(uid), got.get(uid), limits.get(uid))
+            else {
                 return Err(Failure(format!("tensor {uid} was not computed")));
             };
             // Elements between sequences are not written.
             let is_ragged = self.graph.tensor(*uid).is_some_and(|tensor| tensor.ragged_offset_uid.is_some());
-            let untouched = |value: &f32| is_ragged && value.is_nan();
-            let rounded = self.rounded.and_then(|uid| all.get(&uid));
-            let finite =
-                expected.iter().chain(rounded.into_iter().flatten()).filter(|value| value.is_finite());
-            let scale = finite.fold(1e-3_f32, |most, value| most.max(value.abs()));
-            for (place, (expected, got)) in expected.iter().zip(got).enumerate() {
-                // The difference of infinities is not a number.
-                let is_same = expected == got || untouched(expected) && untouched(got);
-                let error = if is_same { 0.0 } else { (expected - got).abs() / scale };
-                if error.is_nan() || error > self.tolerance {
-                    return Err(Failure(format!(
-                        "tensor {uid}, element {place}: {got}, expected {expected} within {} of {scale}",
-                        self.tolerance
-                    )));
-                }
-                worst = worst.max(error);
+            if let Some(place) = expected.iter().position(|value| value.is_nan() && !is_ragged) {
+                return Err(Failure(format!("tensor {uid}, element {place}: the reference is not a number")));
             }
+            let array = |values: &[f32]| Array {
+                dims: vec![values.len()],
+                values: values.iter().map(|value| f64::from(*value)).collect(),
+            };
+            let limit = Tolerance { absolute: limit.absolute + of_rounded, ..*limit };
+            let found = compare(&array(got), &array(expected), limit, |_| false);
+            if found.beyond > 0 {
+                let (got, expected) = found.pair;
+                return Err(Failure(format!(
+                    "tensor {uid}, element {:?}: {got}, expected {expected}; {} of {} elements beyond {limit:?}",
+                    found.worst, found.beyond, found.count
+                )));
+            }
+            worst = worst.max(found.used);
         }
-        Ok(worst)
+        Ok(worst as f32)
     }
 
     /// The initial bytes of a tensor: the values of an input, and NaN for a result.
@@ -406,17 +463,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_relative_to_what_was_rounded() {
+    fn results_may_differ_by_what_was_rounded() {
         let mut case = Case::new("difference");
         let between = case.between(DataType::Half, &[2], Order::ChannelsFirst);
-        let out = case.output(DataType::Float, &[2], Order::ChannelsFirst);
-        // Halves near 0.86 are 2⁻¹¹ apart; one of two rounded the other way.
-        let expected = HashMap::from([(between, vec![0.86, 0.645]), (out, vec![0.1075, -0.1075])]);
-        let got = HashMap::from([(out, vec![0.1075 + 2.0_f32.powi(-12), -0.1075])]);
-        assert!(case.compare(&expected, &got).is_err());
+        let expected = HashMap::from([(between, vec![0.86, f32::INFINITY])]);
+        assert_eq!(case.of_rounded(&expected), 0.0);
         case.rounded = Some(between);
-        assert!(case.compare(&expected, &got).is_ok());
-        let wrong = HashMap::from([(out, vec![0.1075 + 2.0_f32.powi(-8), -0.1075])]);
-        assert!(case.compare(&expected, &wrong).is_err());
+        assert_eq!(case.of_rounded(&expected), f64::from(0.86_f32) * 2.0_f64.powi(-10));
     }
 }

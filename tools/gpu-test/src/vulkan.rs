@@ -65,13 +65,13 @@ fn run_case(
         memory.check()?;
         Ok(results)
     };
-    let mut worst = case.compare(&expected, &run(&plan, true)?)?;
+    let mut worst = case.compare(&expected, &run(&plan, true)?, &plan)?;
     if guards.is_some() {
-        worst = worst.max(case.compare(&expected, &run(&plan, false)?)?);
+        worst = worst.max(case.compare(&expected, &run(&plan, false)?, &plan)?);
     }
     let Some(loader) = loader else { return Ok(worst) };
     let loaded = loader.load(&plan.save()?)?;
-    Ok(worst.max(case.compare(&expected, &run(&loaded, true)?)?))
+    Ok(worst.max(case.compare(&expected, &run(&loaded, true)?, &plan)?))
 }
 
 /// Every case once.

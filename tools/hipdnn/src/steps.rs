@@ -109,7 +109,12 @@ pub fn of(plan: &ExecutionPlan) -> Result<Option<Vec<Step>>> {
         Err(hipdnn::Error::Status { status: Status::NotSupported, .. }) => return Ok(None),
         text => text?,
     };
-    let description: Description = serde_json::from_str(&text)
+    read(&text)
+}
+
+/// The steps in the library's description of a plan.
+pub fn read(text: &str) -> Result<Option<Vec<Step>>> {
+    let description: Description = serde_json::from_str(text)
         .map_err(|error| Failure::work(format!("the description of the plan cannot be read: {error}")))?;
     Ok(description.steps)
 }

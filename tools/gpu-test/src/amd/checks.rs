@@ -103,7 +103,7 @@ fn device_memory_is_copied(backend: &Backend, hip: &'static Hip) -> Result<(), F
             // The second execution reuses the first one's buffers.
             for _ in 0..2 {
                 let got = case.run_on_device(Gpu::Hip(hip), &plan).map_err(named)?;
-                case.compare(&expected, &got).map_err(named)?;
+                case.compare(&expected, &got, &plan).map_err(named)?;
             }
         }
     }
@@ -187,7 +187,7 @@ fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
                 };
                 hip.check(kind, answer)?;
             }
-            got.and_then(|got| case.compare(&expected, &got))
+            got.and_then(|got| case.compare(&expected, &got, &plan))
                 .map_err(|failure| Failure(format!("{engine}, {kind}: {failure}")))?;
         }
     }

@@ -21,9 +21,7 @@ struct Parts {
 
 impl Parts {
     fn new(name: &str, dims: &'static [i64], data_type: DataType, order: Order) -> Self {
-        let mut case =
-            Case::new(format!("batchnorm {name} {}-D {} {order:?}", dims.len() - 2, data_type.name()));
-        case.tolerance = 1e-4;
+        let case = Case::new(format!("batchnorm {name} {}-D {} {order:?}", dims.len() - 2, data_type.name()));
         let mut parameter = vec![1; dims.len()];
         if let (Some(to), Some(from)) = (parameter.get_mut(1), dims.get(1)) {
             *to = *from;
@@ -136,7 +134,6 @@ fn of_2025(mut case: Case) -> Case {
 /// The same with all tensors of the images' type.
 fn with_half_parameters(mut case: Case) -> Case {
     case.name.push_str(", half parameters");
-    case.tolerance = case.tolerance.max(4e-3);
     let parameters = case.graph.tensors.iter_mut().filter(|tensor| tensor.value.is_none());
     parameters.for_each(|tensor| tensor.data_type = DataType::Half);
     case

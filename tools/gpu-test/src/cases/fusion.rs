@@ -43,7 +43,6 @@ fn chain(links: &[Link], setting: Setting) -> Case {
     let names: Vec<String> = links.iter().map(|link| link.name()).collect();
     let kernels = if fused { "in one kernel" } else { "one by one" };
     case.name = format!("{} {kernels} {} {order:?}", names.join(" + "), data_type.name());
-    case.tolerance = 1e-4;
     case.workspace_limit = fused.then_some(STATISTICS);
     let y = [2, 6, 9, 7];
     let mut last = None;
@@ -140,7 +139,6 @@ fn gradient(mode: PointwiseMode, name: &str, setting: Setting) -> Case {
         mode.name(),
         data_type.name()
     ));
-    case.tolerance = case.tolerance.max(1e-4);
     case.workspace_limit = fused.then_some(0);
     let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
     let x = case.input(data_type, &dims, order, [-2.0, 2.0]);
@@ -186,7 +184,6 @@ fn training(mode: PointwiseMode, name: &str, kept: Kept, setting: Setting) -> Ca
         mode.name(),
         data_type.name()
     ));
-    case.tolerance = case.tolerance.max(1e-4);
     // For unused statistics, and for alignment.
     case.workspace_limit = fused.then_some(if kept == Kept::Nothing { 5 * 256 } else { 3 * 256 });
     let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);

@@ -40,7 +40,6 @@ fn residual_block(data_type: DataType, order: Order) -> Case {
 /// relu(batchnorm(convolution)), in training
 fn normalized_block(order: Order) -> Case {
     let mut case = Case::new(format!("convolution + batchnorm training + relu float {order:?}"));
-    case.tolerance = 1e-4;
     let convolved = convolution(&mut case, DataType::Float, order);
     let given = |case: &mut Case| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, [0.5, 1.5]);
     let normalized = case.between(DataType::Float, &Y, order);

@@ -13,7 +13,6 @@ fn case(centered: bool, dims: &[i64], count: usize, data_type: DataType, statist
     let name = if centered { "layernorm" } else { "RMSNorm" };
     let with = if statistics { " with statistics" } else { "" };
     let mut case = Case::new(format!("{name}{with} of {count} of {dims:?} {}", data_type.name()));
-    case.tolerance = 1e-4;
     let order = Order::ChannelsFirst;
     let leading = dims.len() - count;
     let part = |rows: bool| -> Vec<i64> {
@@ -48,7 +47,6 @@ fn case(centered: bool, dims: &[i64], count: usize, data_type: DataType, statist
 /// The gradient of RMSNorm. Many long rows are summed in two steps.
 fn gradient(dims: &[i64], count: usize, data_type: DataType) -> Case {
     let mut case = Case::new(format!("RMSNorm backward of {count} of {dims:?} {}", data_type.name()));
-    case.tolerance = case.tolerance.max(1e-4);
     let order = Order::ChannelsFirst;
     let leading = dims.len() - count;
     let part = |rows: bool| -> Vec<i64> {

@@ -126,7 +126,7 @@ fn captured(context: &Context<'_>, subject: &Subject, ran: bool, mode: c_int) ->
         }
         for (set, bound) in sets.iter().enumerate() {
             let moved = case.moved(17 * run + set);
-            moved.compare(&moved.run_on_host(&backend)?, &bound.results()?)?;
+            moved.compare(&moved.run_on_host(&backend)?, &bound.results()?, &plan)?;
         }
     }
     let buffers = own.iter().filter(|call| call.name == "cuMemAlloc_v2").count();
@@ -156,14 +156,14 @@ fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, 
     })?;
     // SAFETY: the plan and its tensors are alive.
     unsafe { graph.run(&stream) }?;
-    case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;
+    case.compare(&case.run_on_host(&backend)?, &bound.results()?, &plan)?;
     // Outside of captures, the handles work normally.
     for other in &others {
         bound.fill(case)?;
         // SAFETY: the plan and its tensors are alive.
         unsafe { plan.execute_with(other, &bound.tensors(), bound.workspace()) }?;
         stream.wait()?;
-        case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;
+        case.compare(&case.run_on_host(&backend)?, &bound.results()?, &plan)?;
     }
     Ok(Outcome::Passed(format!("{} handles", others.len())))
 }
@@ -199,7 +199,7 @@ fn beside_another(context: &Context<'_>, subject: &Subject) -> Result<Outcome, F
             executions.fetch_add(1, Ordering::Release);
         }
         result?;
-        case.compare(&expected, &bound.results()?).map(drop)
+        case.compare(&expected, &bound.results()?, &plan).map(drop)
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(another);

@@ -71,7 +71,7 @@ fn each(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Failure> {
                 // SAFETY: the tensors live until the work is waited for.
                 unsafe { bound.execute(&plan) }.map_err(named)?;
                 context.gpu().synchronize()?;
-                case.compare(&expected, &bound.results()?).map_err(named)?;
+                case.compare(&expected, &bound.results()?, &plan).map_err(named)?;
                 executions += 1;
                 // Keep plans of both devices alive at the same time.
                 plans.push(plan);
@@ -188,7 +188,7 @@ fn peer_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Fai
         // SAFETY: the tensors live until the work is done, and the first device can access them.
         unsafe { plan.execute(&tensors, here.workspace()) }.map_err(named)?;
         first.gpu().synchronize()?;
-        case.compare(&expected, &there.results()?).map_err(named)?;
+        case.compare(&expected, &there.results()?, &plan).map_err(named)?;
         executions += 1;
         access.end().map_err(named)?;
         for tensor in tensors {

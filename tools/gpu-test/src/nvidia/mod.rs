@@ -1,11 +1,12 @@
-//! Checks of the engines for NVIDIA GPUs besides results: captured graphs, streams, threads, devices, kinds of memory, and failing
-//! calls of NVIDIA's libraries.
+//! Checks of the engines for NVIDIA GPUs besides results: captured graphs, streams, threads, devices, kinds of memory, notes, and
+//! failing calls of NVIDIA's libraries.
 
 mod capture;
 mod devices;
 pub mod driver;
 mod failing;
 mod memory;
+mod notes;
 mod pointers;
 mod streams;
 
@@ -169,6 +170,7 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
         pointers::checks(),
         devices::checks(),
         memory::checks(),
+        notes::checks(&context)?,
     ];
     run(&context, groups.into_iter().flatten().collect(), words)
 }

@@ -66,7 +66,7 @@ fn host(context: &Context<'_>) -> Result<Outcome, Failure> {
         // SAFETY: the tensors live until the work is waited for.
         unsafe { bound.execute(&plan) }.map_err(named)?;
         context.gpu().synchronize()?;
-        case.compare(&case.run_on_host(&backend)?, &bound.results()?).map_err(named)?;
+        case.compare(&case.run_on_host(&backend)?, &bound.results()?, &plan).map_err(named)?;
     }
     Ok(Outcome::Passed(format!("{refusals} refusals")))
 }
@@ -133,7 +133,7 @@ fn kinds(context: &Context<'_>) -> Result<Outcome, Failure> {
                 context.gpu().synchronize()?;
                 Ok(memory.last().map_or(null_mut(), |memory| memory.pointer))
             });
-            case.compare(&expected, &got.map_err(named)?).map_err(named)?;
+            case.compare(&expected, &got.map_err(named)?, &plan).map_err(named)?;
             executions += 1;
         }
     }

@@ -9,6 +9,7 @@ use hipdnn_plugin_sdk::cuda::CUstream;
 use super::driver::{NON_BLOCKING, Stream};
 use super::{Check, Context, Outcome, Subject, subjects};
 use crate::Failure;
+use crate::backend::Plan;
 use crate::bound::Bound;
 use crate::case::Case;
 
@@ -92,7 +93,7 @@ fn streams(context: &Context<'_>, Subject { engine, case }: &Subject) -> Result<
         }
         context.gpu().synchronize()?;
         for (stream, ((case, expected), set)) in streams.iter().zip(expected.iter().zip(&sets)) {
-            case.compare(expected, &set.results()?)
+            case.compare(expected, &set.results()?, &plan)
                 .map_err(|failure| Failure(format!("round {round}, stream {stream:?}: {failure}")))?;
         }
     }
@@ -119,7 +120,7 @@ fn together(work: impl Fn(usize) -> Result<(), Failure> + Sync) -> Result<(), Fa
 fn rounds(
     stream: &Stream<'_>,
     (case, expected): &(Case, Expected),
-    set: &Bound<'_>,
+    (set, plan): (&Bound<'_>, &Plan<'_>),
     execute: impl Fn() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     for _ in 0..ROUNDS {
@@ -128,7 +129,7 @@ fn rounds(
         stream.synchronized()?;
         (0..ROUNDS).try_for_each(|_| execute())?;
         stream.wait()?;
-        case.compare(expected, &set.results()?)?;
+        case.compare(expected, &set.results()?, plan)?;
     }
     Ok(())
 }
@@ -144,7 +145,7 @@ fn shared_plan(context: &Context<'_>, Subject { engine, case }: &Subject) -> Res
         // SAFETY: the stream outlives the handle.
         unsafe { backend.set_stream(stream.stream) }?;
         let set = own.0.bind(context.gpu(), plan.workspace_size)?;
-        rounds(&stream, own, &set, || {
+        rounds(&stream, own, (&set, &plan), || {
             // SAFETY: the tensors live until the work is waited for.
             unsafe { plan.execute_with(&backend, &set.tensors(), set.workspace()) }
         })
@@ -173,7 +174,7 @@ fn own_plans(context: &Context<'_>) -> Result<Outcome, Failure> {
                 backend.plan(subject.engine, &subject.case.graph, &subject.case.knobs).map_err(named)?;
             let set = own.0.bind(context.gpu(), plan.workspace_size)?;
             // SAFETY: the tensors live until the work is waited for.
-            rounds(&stream, own, &set, || unsafe { set.execute(&plan) }).map_err(named)?;
+            rounds(&stream, own, (&set, &plan), || unsafe { set.execute(&plan) }).map_err(named)?;
         }
         Ok(())
     })?;

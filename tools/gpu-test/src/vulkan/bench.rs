@@ -224,10 +224,11 @@ pub fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
     println!("what,VULKAN_ENGINE ms,rate,unit,peer,peer ms,ratio,difference");
     for subject in subjects().into_iter().filter(|subject| is_wanted(&subject.case.name, words)) {
         let name = &subject.case.name;
-        let own = backend
-            .plan(ENGINE, &subject.case.graph, &[])
-            .and_then(|plan| measure(Place::Vulkan(&functions), &plan, &subject));
-        let (time, result) = match own {
+        let own = backend.plan(ENGINE, &subject.case.graph, &[]).and_then(|plan| {
+            let limit = subject.case.limit(subject.result, &plan)?;
+            Ok((measure(Place::Vulkan(&functions), &plan, &subject)?, limit))
+        });
+        let ((time, result), limit) = match own {
             Ok(own) => own,
             Err(failure) => {
                 let reason = backend.refusal(ENGINE, &subject.case.graph)?.unwrap_or(failure.0);
@@ -239,13 +240,15 @@ pub fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
         let rate = subject.work / time / 1e9;
         let peer = gpu.map(|gpu| {
             let plan = backend.plan(subject.peer, &subject.case.graph, &[])?;
-            measure(Place::Cuda(gpu), &plan, &subject)
+            let limit = subject.case.limit(subject.result, &plan)?;
+            Ok::<_, Failure>((measure(Place::Cuda(gpu), &plan, &subject)?, limit))
         });
         let compared = match peer {
-            Some(Ok((other, expected))) => {
+            Some(Ok(((other, expected), of_peer))) => {
                 let apart = difference(&result, &expected);
-                let tolerance = subject.case.tolerance.max(1e-3);
-                wrong += usize::from(apart.is_nan() || apart > tolerance);
+                // Values repeat with signs in turn: the largest sum is far below those on the way to it.
+                let tolerance = (limit + of_peer).max(1e-3);
+                wrong += usize::from(apart.is_nan() || f64::from(apart) > tolerance);
                 format!("{other:.4},{:.2},{apart:.1e}", other / time)
             }
             Some(Err(failure)) => format!("{},,", failure.0.replace(',', ";")),

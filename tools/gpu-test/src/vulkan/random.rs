@@ -59,7 +59,6 @@ pub fn case(number: u32) -> Case {
     };
     let name = names.get(kind as usize).copied().unwrap_or("chain");
     let mut case = Case::new(format!("random {number}: {name}"));
-    case.tolerance = 1e-4;
     case.seed(number);
     match kind {
         1 => products::product(&mut case, &mut random),

@@ -64,8 +64,7 @@ struct Parts {
 
 impl Parts {
     fn new(name: &str, option: Option, shape: Shape, data_type: DataType) -> Self {
-        let mut case = Case::new(format!("{name} {option:?} {:?} {}", shape.0, data_type.name()));
-        case.tolerance = if data_type == DataType::Bfloat16 { 2.5e-2 } else { 5e-3 };
+        let case = Case::new(format!("{name} {option:?} {:?} {}", shape.0, data_type.name()));
         Self { case, data_type, option, shape }
     }
 

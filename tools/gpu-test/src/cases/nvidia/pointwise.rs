@@ -36,7 +36,6 @@ fn is_logical(mode: PointwiseMode) -> bool {
 /// One mode; activations have non-default parameters.
 fn mode_of(mode: PointwiseMode, data_type: DataType) -> Case {
     let mut case = Case::new(format!("pointwise {} {}", mode.name(), data_type.name()));
-    case.tolerance = case.tolerance.max(3e-5);
     let inputs: Vec<i64> =
         (0..mode.operands()).map(|_| case.input(data_type, &DIMS, FIRST, range(mode))).collect();
     let out = case.output(if is_logical(mode) { DataType::Float } else { data_type }, &DIMS, FIRST);
@@ -78,7 +77,6 @@ fn chain(data_type: DataType, order: Order) -> Case {
 /// gelu(x · number + row), matrices of two dimensions
 fn matrices(data_type: DataType) -> Case {
     let mut case = Case::new(format!("number, row, gelu of a matrix {}", data_type.name()));
-    case.tolerance = case.tolerance.max(3e-5);
     let dims = [24, 32];
     let x = case.input(data_type, &dims, FIRST, [-2.0, 2.0]);
     let number = case.value(0.5);
@@ -93,7 +91,6 @@ fn matrices(data_type: DataType) -> Case {
 
 fn reduction(mode: ReductionMode, to: [i64; 4], data_type: DataType) -> Case {
     let mut case = Case::new(format!("reduction {} to {to:?} {}", mode.name(), data_type.name()));
-    case.tolerance = case.tolerance.max(1e-4);
     // Products stay near 1.
     let range =
         if matches!(mode, ReductionMode::Mul | ReductionMode::MulNoZeros) { [0.9, 1.1] } else { [-1.0, 1.5] };
@@ -118,7 +115,6 @@ fn long(dims: &[i64], data_type: DataType) -> Case {
 /// A sum along such a row.
 fn long_sum(dims: [i64; 2], to: [i64; 2]) -> Case {
     let mut case = Case::new(format!("sum of {dims:?} to {to:?}"));
-    case.tolerance = 1e-4;
     let in_ = case.input(DataType::Float, &dims, FIRST, [0.0, 1.0]);
     let out = case.output(DataType::Float, &to, FIRST);
     case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: false });

@@ -22,8 +22,7 @@ struct Parts {
 
 impl Parts {
     fn new(name: &str, (dims, count): (&'static [i64], usize), data_type: DataType) -> Self {
-        let mut case = Case::new(format!("{name} of {count} of {dims:?} {}", data_type.name()));
-        case.tolerance = case.tolerance.max(1e-4);
+        let case = Case::new(format!("{name} of {count} of {dims:?} {}", data_type.name()));
         let leading = dims.len() - count;
         let part = |rows: bool| {
             dims.iter()

@@ -43,8 +43,7 @@ struct Parts {
 
 impl Parts {
     fn new(name: &str, form: Form, data_type: DataType) -> Self {
-        let mut case = Case::new(format!("sdpa {name} {form:?} {}", data_type.name()));
-        case.tolerance = if data_type == DataType::Bfloat16 { 2.5e-2 } else { 5e-3 };
+        let case = Case::new(format!("sdpa {name} {form:?} {}", data_type.name()));
         Self { case, data_type, form }
     }
 
@@ -319,8 +318,8 @@ fn bytes(form: Form, data_type: DataType) -> Case {
     // With scale_s the reference rounds probabilities to 8 bits, kernels to 16: results of 8 bits may be the next number.
     let rounds = form != Form::Plain;
     let result = if rounds { data_type } else { DataType::Float };
-    p.case.tolerance = match (rounds, data_type) {
-        (false, _) => 2e-3,
+    p.case.allowance = match (rounds, data_type) {
+        (false, _) => 0.0,
         (true, DataType::Fp8E4m3) => 0.1,
         (true, _) => 0.2,
     };

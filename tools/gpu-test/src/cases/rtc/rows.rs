@@ -73,7 +73,6 @@ fn parts(dims: &[i64], leading: usize) -> [Vec<i64>; 2] {
 /// layernorm(x + residual), then gelu; the sum and the statistics are results too
 fn layernorm(data_type: DataType, dims: &[i64], count: usize) -> Case {
     let mut case = Case::new(format!("residual, layernorm of {count}, gelu {dims:?} {}", data_type.name()));
-    case.tolerance = case.tolerance.max(2e-5);
     let [rows, places] = parts(dims, dims.len() - count);
     let x = case.input(data_type, dims, FIRST, [-2.0, 4.0]);
     let residual = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
@@ -100,7 +99,6 @@ fn layernorm(data_type: DataType, dims: &[i64], count: usize) -> Case {
 fn rms(data_type: DataType, dims: &[i64], order: Order, with_bias: bool) -> Case {
     let bias = if with_bias { " and bias" } else { "" };
     let mut case = Case::new(format!("RMSnorm{bias} {dims:?} {} {order:?}", data_type.name()));
-    case.tolerance = case.tolerance.max(2e-5);
     let [rows, places] = parts(dims, 1);
     let node = RmsNorm {
         x: case.input(data_type, dims, order, [-2.0, 2.0]),
@@ -120,7 +118,6 @@ fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize, kept: boo
     let statistics = if kept { "" } else { ", statistics not kept," };
     let mut case =
         Case::new(format!("layernorm backward{statistics} of {count} {dims:?} {}", data_type.name()));
-    case.tolerance = case.tolerance.max(2e-5);
     let [rows, places] = parts(dims, dims.len() - count);
     let gradient = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
     let before = case.input(data_type, dims, FIRST, [-2.0, 2.0]);
@@ -145,7 +142,6 @@ fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize, kept: boo
 
 fn rms_backward(data_type: DataType, dims: &[i64]) -> Case {
     let mut case = Case::new(format!("RMSnorm backward {dims:?} {}", data_type.name()));
-    case.tolerance = case.tolerance.max(2e-5);
     let [rows, places] = parts(dims, 1);
     let node = RmsNormBackward {
         dy: case.input(data_type, dims, FIRST, [-1.0, 1.0]),

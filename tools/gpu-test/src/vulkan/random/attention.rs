@@ -55,12 +55,6 @@ impl Attention {
     fn new(case: &mut Case, random: &mut Random) -> Self {
         let types = [DataType::Float, DataType::Half, DataType::Bfloat16, DataType::Double];
         let data_type = random.of(&types, DataType::Float);
-        case.tolerance = match data_type {
-            DataType::Bfloat16 => 2.5e-2,
-            DataType::Half => 5e-3,
-            DataType::Double => 1e-6,
-            _ => 1e-4,
-        };
         if data_type == DataType::Double {
             case.graph.compute_type = DataType::Double;
         }
