@@ -84,7 +84,7 @@ fn once(backend: &Backend, case: &Case) -> Result<(), Failure> {
         memory.push(vec![0_u8; size].into_boxed_slice());
         Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
     })?;
-    case.compare(&expected, &got).map(drop)
+    case.compare(&expected, &got, &plan).map(drop)
 }
 
 /// Without a usable device the engine does not apply, the reason is told, and another engine computes.
