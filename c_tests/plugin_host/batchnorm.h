@@ -116,8 +116,8 @@ static inline void make_statistics(graph* g)
         }
     }
     flatbuffer* fb = &g->builder;
-    const tensor* fields[] = {x, scale, bias, of_epsilon, NULL, before_mean, before_variance, of_momentum, y, mean, inverse,
-                              next_mean, next_variance};
+    const tensor* fields[] = {x,           scale, bias, of_epsilon, NULL,      before_mean,  before_variance,
+                              of_momentum, y,     mean, inverse,    next_mean, next_variance};
     const uint32_t peers = fb_longs(fb, 0, NULL);
     fb_begin(fb);
     for (int i = 0; i < 13; i++) {
