@@ -76,6 +76,19 @@ pub(crate) fn plan_with(
     if let Some(kernel) = around {
         return Ok(Box::new(kernel));
     }
+    plan_read(matmul, compute, isa, pairs, settings, epilogue)
+}
+
+/// Plans a multiplication whose operands kernels read, and whose result they write.
+#[inline(never)]
+fn plan_read(
+    matmul: &Matmul,
+    compute: Compute,
+    isa: Isa,
+    pairs: Pairs,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
     if let Ok(kernel) = int8::matmul(matmul, isa, settings, epilogue) {
         return Ok(kernel);
     }

@@ -27,6 +27,7 @@ const EXECUTED: &[&str] = &[
     "overlap::clash",
     // Opens a device, for which drivers need large stacks.
     "hipdnn_vulkan_plugin::gpu::Gpu::open",
+    "hipdnn_vulkan_plugin::public::adopt",
 ];
 
 /// Checks the functions of this project in a file with symbols, as cargo built it.
