@@ -98,6 +98,9 @@ fn what_follows_a_product_is_its_epilogue() {
     let uids = |place: usize| program.kernels[place].arguments.iter().map(kernel::Argument::uid);
     assert_eq!(uids(1).skip(1).collect::<Vec<_>>(), [4, 5]);
     assert!(!uids(0).any(|uid| [3, 4, 5].contains(&uid)));
+    // With many results the epilogue would take longer than another kernel.
+    let dims: [&[i64]; 5] = [&[1024, 64], &[64, 1024], &[1024, 1024], &[1, 1024], &[1024, 1024]];
+    assert_eq!(nodes(&on(&graph(&dims, &[3], long.to_vec()), "sm_90")), [[0], [1]]);
 }
 
 #[test]
