@@ -163,11 +163,11 @@ fn chain(case: &mut Case, random: &mut Random, reduces: bool) {
             case.output(DataType::Float, &rows, Order::ChannelsFirst)
         };
         case.node(Reduction { in_: last, out: sum, mode, is_deterministic: false });
+        // Sums and differences may be smaller than what was rounded.
+        case.rounded = Some(last);
         if goes_on {
             let out = case.output(DataType::Float, &dims, order);
             case.node(Pointwise::new(PointwiseMode::Sub, last, Some(sum), out));
-            // Differences are smaller than what was rounded.
-            case.rounded = Some(last);
         }
     }
 }
