@@ -65,7 +65,20 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(rtc::cases());
     cases.extend(matmul::cases());
     cases.extend(nvidia::cases());
+    for (_, case) in cases.iter_mut().filter(|(engine, _)| [MIOPEN, DETERMINISTIC].contains(engine)) {
+        case.allowance = case.allowance.max(of_miopen(case));
+    }
     cases
+}
+
+/// MIOpen's kernels round on the way in 16 bits, some of them each sum, of which nothing tells a plan.
+fn of_miopen(case: &Case) -> f64 {
+    let has = |data_type| case.graph.tensors.iter().any(|tensor| tensor.data_type == data_type);
+    match (has(DataType::Bfloat16), has(DataType::Half)) {
+        (true, _) => 1.6e-2,
+        (_, true) => 2e-3,
+        _ => 0.0,
+    }
 }
 
 /// Writes the graphs of an engine into a folder, as JSON in files with the names of the cases.
