@@ -38,7 +38,6 @@ impl Context<f32> {
             vectors: 2,
             k_block: K_BLOCK,
             max_k_block: MAX_K_BLOCK,
-            uses_tiles: true,
             run: TILES,
             ..Self::with::<Bfloat16Pairs>()
         }

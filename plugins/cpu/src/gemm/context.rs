@@ -2,7 +2,9 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::kernel::{LONG_VECTORS, LongTiles, MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles};
+use crate::gemm::kernel::{
+    LONG_VECTORS, LongTiles, MAX_ROWS, MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles,
+};
 use crate::gemm::pack::{Pack, Store};
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::Refusal;
@@ -28,8 +30,6 @@ pub(crate) struct Context<T: 'static> {
     /// K block of sums longer than `max_k_block`.
     pub(crate) k_block: usize,
     pub(crate) max_k_block: usize,
-    /// Whether tiles are those of the hardware, which need a [`Session`](crate::gemm::session::Session).
-    pub(crate) uses_tiles: bool,
     pub(crate) pack_lhs: Find<Pack<T>>,
     pub(crate) pack_rhs: Find<Pack<T>>,
     pub(crate) store: Find<Store<T>>,
@@ -63,7 +63,6 @@ impl<T: 'static> Context<T> {
             terms: K::TERMS,
             k_block: K::K_BLOCK,
             max_k_block: K::MAX_K_BLOCK,
-            uses_tiles: false,
             pack_lhs: K::pack_lhs,
             pack_rhs: K::pack_rhs,
             store: K::store_as,
@@ -72,6 +71,12 @@ impl<T: 'static> Context<T> {
             run_wide: K::RUN_WIDE,
             run_line: K::RUN_LINE,
         }
+    }
+
+    /// Whether tiles are those of the hardware, which have more rows than registers hold and need a
+    /// [`Session`](crate::gemm::session::Session).
+    pub(crate) fn uses_tiles(&self) -> bool {
+        self.rows > MAX_ROWS
     }
 
     /// Columns of the largest tile.

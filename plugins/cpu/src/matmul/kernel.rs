@@ -350,7 +350,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
         }
         let tile = [kernel.rows, kernel.columns()];
         let tiled = Facts::tiled::<T>("gemm", self.workers.threads(), tile, kernel.terms);
-        Facts { matrix: kernel.uses_tiles, ..tiled }
+        Facts { matrix: kernel.uses_tiles(), ..tiled }
     }
 
     fn scratch_size(&self) -> usize {
@@ -388,7 +388,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     |area: usize| Scratch::of_worker(base.get(3), layout[area + 1], worker, sizes[area]);
                 let areas = [0, 1, 2].each(own);
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
-                let _session = Session::of(self.scheme.kernel.uses_tiles);
+                let _session = Session::of(self.scheme.kernel.uses_tiles());
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
                 // worker; no two panels of blocks write the same elements of c.
                 unsafe {

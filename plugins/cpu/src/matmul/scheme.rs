@@ -136,7 +136,7 @@ mod pairs {
             } else {
                 Context::with::<Bfloat16Pairs>()
             };
-            let time = if kernel.uses_tiles { TIME } else { fused::<f32>(isa) / kernel.terms as f64 };
+            let time = if kernel.uses_tiles() { TIME } else { fused::<f32>(isa) / kernel.terms as f64 };
             // Rows and matrices start at whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
             let made =
