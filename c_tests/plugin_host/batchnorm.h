@@ -46,6 +46,21 @@ static inline tensor* add_number(graph* g, float value)
     return t;
 }
 
+/* A node with the tensors of its fields, NULL for none, and no peers in the field for these. */
+static inline void add_normalization(graph* g, int kind, int count, const tensor* const* fields, int of_peers)
+{
+    flatbuffer* fb = &g->builder;
+    const uint32_t peers = fb_longs(fb, 0, NULL);
+    fb_begin(fb);
+    for (int i = 0; i < count; i++) {
+        if (fields[i] != NULL) {
+            fb_long(fb, i, fields[i]->uid);
+        }
+    }
+    fb_reference(fb, of_peers, peers);
+    add_node(g, kind, fb_end(fb));
+}
+
 static inline void make_gradients(graph* g)
 {
     const tensor *dy = add_image(g), *x = add_image(g);
@@ -71,17 +86,8 @@ static inline void make_gradients(graph* g)
             dx->values[at] = scale->values[c] * inverse->values[c] * rest;
         }
     }
-    flatbuffer* fb = &g->builder;
     const tensor* fields[] = {dy, x, mean, inverse, scale, NULL, dx, dscale, dbias};
-    const uint32_t peers = fb_longs(fb, 0, NULL);
-    fb_begin(fb);
-    for (int i = 0; i < 9; i++) {
-        if (fields[i] != NULL) {
-            fb_long(fb, i, fields[i]->uid);
-        }
-    }
-    fb_reference(fb, 5, peers);
-    add_node(g, BATCHNORM_BACKWARD, fb_end(fb));
+    add_normalization(g, BATCHNORM_BACKWARD, 9, fields, 5);
 }
 
 static inline void make_statistics(graph* g)
@@ -115,21 +121,12 @@ static inline void make_statistics(graph* g)
             y->values[at] = (x->values[at] - m) * inverse->values[c] * scale->values[c] + bias->values[c];
         }
     }
-    flatbuffer* fb = &g->builder;
     const tensor* fields[] = {x,           scale, bias, of_epsilon, NULL,      before_mean,  before_variance,
                               of_momentum, y,     mean, inverse,    next_mean, next_variance};
-    const uint32_t peers = fb_longs(fb, 0, NULL);
-    fb_begin(fb);
-    for (int i = 0; i < 13; i++) {
-        if (fields[i] != NULL) {
-            fb_long(fb, i, fields[i]->uid);
-        }
-    }
-    fb_reference(fb, 4, peers);
-    add_node(g, BATCHNORM, fb_end(fb));
+    add_normalization(g, BATCHNORM, 13, fields, 4);
 }
 
-/* Makes the graph of a name. False if there is none. */
+/* Makes the graph of this name; returns false if no graph has it. */
 static inline bool make_batchnorm(graph* g, const char* name)
 {
     char kind[16] = "", type[16] = "";

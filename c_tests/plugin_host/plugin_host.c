@@ -209,7 +209,7 @@ static void run_engine(handle handle, int64_t engine, const graph* g)
     }
 }
 
-/* Makes the graph of this name. False if there is none. */
+/* Makes the graph of this name; returns false if no graph has it. */
 static bool make(graph* g, const char* name)
 {
     memset(g, 0, sizeof *g);

@@ -4,6 +4,7 @@
  */
 #define VK_NO_PROTOTYPES
 #include "../../examples_c/hipdnn_helpers.h"
+#include "failures.h"
 
 #include <dlfcn.h>
 #include <hipdnn/hipdnn_vulkan.h>
@@ -14,15 +15,6 @@ enum { COUNT = 1000, PADDING = 64, BYTES = (COUNT + PADDING) * sizeof(float) };
 
 static PFN_vkGetInstanceProcAddr find;
 static VkInstance instance;
-static int failures = 0;
-
-#define CHECK(condition)                                                                                              \
-    do {                                                                                                              \
-        if (!(condition)) {                                                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                           \
-            failures++;                                                                                               \
-        }                                                                                                             \
-    } while (0)
 
 /* Vulkan's function of a name; the call has to succeed. */
 #define VULKAN(name) ((PFN_##name)find(instance, #name))
@@ -149,9 +141,8 @@ static void fill(VkDevice device, VkQueue queue, uint32_t family, VkBuffer buffe
                                           .queueFamilyIndex = family};
     VkCommandPool pool;
     DONE(VULKAN(vkCreateCommandPool)(device, &info, NULL, &pool));
-    const VkCommandBufferAllocateInfo allocation = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                                    .commandPool = pool,
-                                                    .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo allocation = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = pool, .commandBufferCount = 1};
     VkCommandBuffer commands;
     DONE(VULKAN(vkAllocateCommandBuffers)(device, &allocation, &commands));
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -166,9 +157,8 @@ static void fill(VkDevice device, VkQueue queue, uint32_t family, VkBuffer buffe
     VULKAN(vkCmdPipelineBarrier)(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
                                  0, NULL, 0, NULL);
     DONE(VULKAN(vkEndCommandBuffer)(commands));
-    const VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                 .commandBufferCount = 1,
-                                 .pCommandBuffers = &commands};
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     DONE(VULKAN(vkQueueSubmit)(queue, 1, &submit, VK_NULL_HANDLE));
     DONE(VULKAN(vkQueueWaitIdle)(queue));
     VULKAN(vkDestroyCommandPool)(device, pool, NULL);

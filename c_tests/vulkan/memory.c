@@ -1,4 +1,6 @@
 /* The functions of hipdnn_vulkan.h: memory of the first device. The argument is the plugin. Exit status 77: there is no device. */
+#include "failures.h"
+
 #include <dlfcn.h>
 #include <hipdnn/hipdnn_vulkan.h>
 #include <stdio.h>
@@ -6,16 +8,6 @@
 #include <string.h>
 
 #define COUNT 1000
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                                              \
-    do {                                                                                                              \
-        if (!(condition)) {                                                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                           \
-            failures++;                                                                                               \
-        }                                                                                                             \
-    } while (0)
 
 /* The plugin's function of a name, with the type of its declaration. */
 #define FUNCTION(name) __typeof__(name)* const own_##name = (__typeof__(name)*)find(plugin, #name)
