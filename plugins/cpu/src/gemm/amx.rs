@@ -229,9 +229,8 @@ tile!(bfloat16_2_2, "tdpbf16ps", two, two);
 ///
 /// # Safety
 /// Terms are available, and tiles are [configured](configure) on this thread. `a` has 16 rows and so has `second_a`
-/// if `two_rows`, with the words
-/// of all taps; operand B has the words of 16 or, if `two_columns`, 32 columns for each tap; `from`, unless null, and `to` have
-/// these rows and columns.
+/// if `two_rows`, with the words of all taps; operand B has the words of 16 or, if `two_columns`, 32 columns for each
+/// tap; `from`, unless null, and `to` have these rows and columns.
 #[inline(always)]
 pub(crate) unsafe fn run(product: &Product, terms: Terms, [two_rows, two_columns]: [bool; 2]) {
     let run = match (terms, two_rows, two_columns) {

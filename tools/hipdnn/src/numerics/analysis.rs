@@ -180,7 +180,7 @@ struct Computed {
     written: Values,
     /// What its plan does to numbers.
     notes: Option<Numerics>,
-    /// Why there is no plan of it.
+    /// Why the engine made no plan for the node.
     without: Option<String>,
 }
 
