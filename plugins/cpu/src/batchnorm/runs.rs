@@ -12,7 +12,7 @@ use crate::kernel::{Facts, Kernel};
 use crate::simd::CACHE_LINE;
 use crate::simd::array::Each;
 use crate::simd::row::read;
-use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask, has_special_cases};
 use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
 use crate::tensor::scratch::Tensors;
 use crate::tensor::view::Pointers;
@@ -40,7 +40,8 @@ pub(crate) struct Runs<T> {
 
 /// Whether the channels are such runs.
 pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
-    role != Role::Inference
+    has_special_cases::<T>(shape.isa)
+        && role != Role::Inference
         && shape.memory.iter().all(|memory| memory.direct)
         && shape.nest.single().is_some()
         && (shape.nest.len <= LONGEST || gate.is_some())
@@ -94,6 +95,9 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
+        if !V::HAS_SPECIAL_CASES {
+            unreachable!("runs are planned for vectors with special cases");
+        }
         let Runs { shape, parameters, gate, .. } = self.by;
         for channel in self.channels.clone() {
             // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.

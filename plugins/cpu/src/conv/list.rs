@@ -84,8 +84,21 @@ fn taken(_: &Problem<'_>) -> Result<Option<f64>, Refusal> {
 pub(crate) struct List<T>(PhantomData<T>);
 
 impl<T: Float> List<T> {
-    /// The entries in order.
-    pub(crate) const ENTRIES: &'static [Entry] = &[
+    /// The entries in order. Double precision is rare: it has the entries that compute everything, since each is compiled for
+    /// each compute type and instruction set.
+    pub(crate) const ENTRIES: &'static [Entry] =
+        if size_of::<T>() == size_of::<f32>() { Self::ALL } else { Self::GENERAL };
+
+    const GENERAL: &'static [Entry] = &[
+        entry(A::Depthwise, OF_GEMM, supports_depthwise, taken, make_depthwise),
+        entry(A::Matmul, &[], supports_matmul, taken, make_matmul),
+        entry(A::Converted, &A::VALUES, supports_converted, taken, make_converted),
+        entry(A::DirectInt8, &[A::Direct], supports_int8, taken, make_int8),
+        entry(A::BackwardWeights, OF_GEMM, supports_backward_weights, taken, make_backward_weights::<T>),
+        entry(A::ImplicitGemm, &[], supports_gemm, estimate_gemm::<T, false>, make_gemm::<T, false>),
+    ];
+
+    const ALL: &'static [Entry] = &[
         entry(A::Depthwise, OF_GEMM, supports_depthwise, taken, make_depthwise),
         entry(A::Matmul, &[], supports_matmul, taken, make_matmul),
         entry(A::Converted, &A::VALUES, supports_converted, taken, make_converted),
@@ -406,8 +419,7 @@ fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }
 }
 
-/// F(`OUTPUTS` × `OUTPUTS`, 3 × 3), where it saves time and the loss of exactness is acceptable: users of double
-/// precision want exact results.
+/// F(`OUTPUTS` × `OUTPUTS`, 3 × 3), where it saves time.
 fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     if p.is_whole {
@@ -417,9 +429,6 @@ fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<
         return Err("the knob winograd is 0".to_owned());
     }
     if !p.asks_for(if OUTPUTS == 4 { A::Winograd4 } else { A::Winograd }) {
-        if p.compute != Compute::Single {
-            return Err("double precision uses it only if the knob selects it".to_owned());
-        }
         // The transforms take too long compared with full 512-bit multiplications.
         if p.isa.has_whole_vectors() && operands.windows.stride[1] > 1 {
             return Err("a stride, on a processor with full 512-bit vector units".to_owned());

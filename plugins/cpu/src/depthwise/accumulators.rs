@@ -39,8 +39,8 @@ impl<T: Float> Rows<'_, T> {
         // SAFETY: each block has elements of the filter, of both planes' channel; this function requires the planes.
         unsafe {
             match (window, stride, dilation) {
-                ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
-                ([3, 3], [_, 2], [_, 1]) => self.block::<V, 3, 3, 2>([0, 0]),
+                ([3, 3], [_, 1], [_, 1]) if V::HAS_SPECIAL_CASES => self.block::<V, 3, 3, 1>([0, 0]),
+                ([3, 3], [_, 2], [_, 1]) if V::HAS_SPECIAL_CASES => self.block::<V, 3, 3, 2>([0, 0]),
                 _ => {
                     for i in 0..window[0] {
                         for j in (0..window[1]).step_by(SIDE) {
@@ -202,7 +202,7 @@ impl<T: Float> Pixels<'_, T> {
         let window = self.shape.window;
         // SAFETY: each block has elements of the filter; this function requires the row, the image's rows and the accumulators.
         unsafe {
-            if window == [3, 3] {
+            if V::HAS_SPECIAL_CASES && window == [3, 3] {
                 self.block::<V, 3, 3>(row, channel, [0, 0], accumulators);
                 return;
             }

@@ -2,6 +2,8 @@
 
 use crate::depthwise::epilogue::{Coefficients, Registers};
 use crate::depthwise::shape::Shape;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, has_special_cases};
 
 /// Rows of the output that share loads of the input: most image sides are multiples of it.
 pub(crate) const ROWS: usize = 7;
@@ -52,8 +54,11 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The loops for a convolution.
-    pub(crate) fn of(shape: &Shape) -> Self {
+    /// The loops for a convolution by vectors of an instruction set.
+    pub(crate) fn of<T: Float>(shape: &Shape, isa: Isa) -> Self {
+        if !has_special_cases::<T>(isa) {
+            return if shape.input_dilation == [1, 1] { Self::Any } else { Self::Dilated };
+        }
         if shape.input_dilation != [1, 1] {
             let is_beside = shape.padding.iter().all(|n| n.rem_euclid(2) == 1);
             let is_three = (shape.dilation, shape.window, shape.input_dilation) == ([1, 1], [3, 3], [2, 2]);

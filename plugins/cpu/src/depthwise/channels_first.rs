@@ -51,7 +51,7 @@ impl<T: Float> ChannelsFirst<T> {
         channel_epilogue: Option<AffineEpilogue<T>>,
     ) -> Self {
         let plane = shape.output[0] * shape.output[1];
-        let form = Form::of(&shape);
+        let form = Form::of::<T>(&shape, isa);
         let copied = |image: &Image<T>| if image.has_rows() { 0.05 } else { 0.4 };
         let tap = match form {
             Form::Any | Form::Dilated => 0.1,

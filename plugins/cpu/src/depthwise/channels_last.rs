@@ -64,8 +64,10 @@ impl<T: Float> Transposition<T> {
         let is_plane = |image: &Image<T>, size: [usize; 2]| {
             image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
         };
-        let is_form =
-            !matches!(Form::of(shape), Form::Any | Form::Seven | Form::Dilated | Form::ThreeDilated);
+        let is_form = !matches!(
+            Form::of::<T>(shape, isa),
+            Form::Any | Form::Seven | Form::Dilated | Form::ThreeDilated
+        );
         // Masked lanes are cheap.
         #[cfg(target_arch = "x86_64")]
         let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());
@@ -113,7 +115,7 @@ impl<T: Float> ChannelsLast<T> {
         channel_epilogue: Option<AffineEpilogue<T>>,
         transposition: Option<Transposition<T>>,
     ) -> Self {
-        let form = Form::of(&shape);
+        let form = Form::of::<T>(&shape, isa);
         let copied = |image: &Image<T>| if image.run.same && transposition.is_none() { 0.1 } else { 0.2 };
         let each = shape.taps() as f64 * if matches!(form, Form::Any | Form::Seven) { 0.1 } else { 0.04 }
             + copied(&y);

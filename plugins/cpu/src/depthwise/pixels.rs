@@ -62,7 +62,7 @@ impl<T: Float> Band<T> {
             if matches!(form, Form::Dilated | Form::ThreeDilated) {
                 return self.dilated::<V>();
             }
-            if self.shape.output[1] < TOGETHER || self.channels < V::LANES {
+            if !V::HAS_SPECIAL_CASES || self.shape.output[1] < TOGETHER || self.channels < V::LANES {
                 return self.any::<V>();
             }
             match form {

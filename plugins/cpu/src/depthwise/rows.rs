@@ -32,6 +32,9 @@ impl<T: Float> Band<T> {
             if form == Form::Dilated {
                 return self.dilated::<V, false>();
             }
+            if !V::HAS_SPECIAL_CASES {
+                return self.any::<V, false>();
+            }
             match form {
                 Form::Three => self.strips::<V, 3, 1, ROWS>(),
                 Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS>(),
@@ -99,7 +102,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         // By the image's rows, not the band's: threads divide these, and both ways add in another order.
-        if self.shape.output[0] < FEW && self.shape.stride[1] == 1 {
+        if V::HAS_SPECIAL_CASES && self.shape.output[0] < FEW && self.shape.stride[1] == 1 {
             for row in self.rows.clone() {
                 // SAFETY: the band has the row, and the operands that this function requires.
                 unsafe { self.line::<V, EXACT>(row) };
@@ -115,7 +118,7 @@ impl<T: Float> Band<T> {
                 unsafe {
                     let sums = match self.shape.stride[1] {
                         1 => self.sums::<V, EXACT, 1>(&rows, column),
-                        2 => self.sums::<V, EXACT, 2>(&rows, column),
+                        2 if V::HAS_SPECIAL_CASES => self.sums::<V, EXACT, 2>(&rows, column),
                         _ => self.sums::<V, EXACT, 0>(&rows, column),
                     };
                     self.put(sums, &rows, column);

@@ -40,7 +40,6 @@ pub(crate) fn dots_of<T: Float>(data_type: DataType) -> Option<Dots<T>> {
         DataType::Float => Some(run::<f32, T>),
         DataType::Half => Some(run::<f16, T>),
         DataType::Bfloat16 => Some(run::<bf16, T>),
-        DataType::Double if size_of::<T>() == size_of::<f64>() => Some(run::<f64, T>),
         _ => None,
     }
 }
@@ -62,6 +61,9 @@ impl<S: Stored, T: Float> VectorTask<T> for Task<'_, S, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
+        if !V::HAS_SPECIAL_CASES {
+            unreachable!("dot products are planned for vectors with special cases");
+        }
         let rows = self.products.rows;
         let mut row = 0;
         while row < rows {

@@ -11,7 +11,7 @@ use crate::matmul::problem::Problem;
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::simd::vector::Float;
+use crate::simd::vector::{Float, has_special_cases};
 
 /// How operands are packed, and which micro-kernel runs.
 pub(crate) struct Scheme<T: 'static> {
@@ -95,7 +95,13 @@ impl<T: Float> Scheme<T> {
         let Problem { b, m, n, k, .. } = problem;
         let are_many = *k >= LEAST_TERMS && n.saturating_mul(*k) >= LEAST_ELEMENTS && *n > 1;
         let is_free = !settings.threads.batch_invariant && !settings.constant_weights;
-        if !is_free || *m > MOST_ROWS || b.row != 1 || b.column < *k || !are_many {
+        if !has_special_cases::<T>(isa)
+            || !is_free
+            || *m > MOST_ROWS
+            || b.row != 1
+            || b.column < *k
+            || !are_many
+        {
             return None;
         }
         let dots = Some(dots_of::<T>(b.data_type)?);

@@ -32,7 +32,7 @@ impl<T: Float> ChannelsFirst<T> {
         let channels = if rows == shape.rows() { (planes / wanted).clamp(1, shape.channels) } else { 1 };
         let whole = [shape.channels, shape.rows()];
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [channels, rows]);
-        Self { inner: shape.inner(), line: Line::of(&shape), pool, parts }
+        Self { inner: shape.inner(), line: Line::of(&shape, pool.isa), pool, parts }
     }
 
     /// The depths that a part needs, and the rows of each.

@@ -6,7 +6,8 @@ use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
 use crate::problem::resample::Pooling;
 use crate::simd::array::Each;
-use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, has_special_cases};
 use crate::tensor::combine::{Combine, Largest, LargestNumber, Sum, fold_row};
 
 /// Rows whose padding exceeds this and four times their own elements are computed window by window.
@@ -62,7 +63,7 @@ pub(crate) struct Line<T> {
 }
 
 impl<T: Float> Line<T> {
-    pub(crate) fn of(shape: &Shape) -> Self {
+    pub(crate) fn of(shape: &Shape, isa: Isa) -> Self {
         let [input, output, window, stride] =
             [&shape.input, &shape.output, &shape.window, &shape.stride].each(|of| of[COLUMNS]);
         let span =
@@ -83,7 +84,7 @@ impl<T: Float> Line<T> {
         let inner = shape.inner();
         let is_small = shape.window[DEPTH] == 1 && shape.window[ROWS].max(window) <= WIDEST;
         let is_near = is_small && stride <= 2 && !inner.is_empty();
-        let inner = (is_near && !is_long).then_some(inner);
+        let inner = (has_special_cases::<T>(isa) && is_near && !is_long).then_some(inner);
         Self { padded: if is_long { 0 } else { span }, outside, edges, inner, counts }
     }
 
@@ -121,7 +122,8 @@ impl<T: Float> Line<T> {
         let all = 0..shape.output[COLUMNS];
         // SAFETY: the plane has the lines and `to` the columns; if there is a padded row, `row` holds it.
         unsafe {
-            match (&self.inner, self.padded, shape.is_maximum()) {
+            let inner = if V::HAS_SPECIAL_CASES { &self.inner } else { &None };
+            match (inner, self.padded, shape.is_maximum()) {
                 (Some(_), _, true) => with_lines!(lines, LINES => {
                     // Instructions for maxima drop a NaN: rows with one are computed again.
                     if !self.near::<V, LargestNumber, LINES>(shape, plane, lines, &all, to) {

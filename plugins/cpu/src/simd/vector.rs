@@ -92,6 +92,9 @@ pub(crate) unsafe trait Vector: PartialVector {
     const ISA: Isa;
     /// Number of lanes.
     const LANES: usize;
+    /// Whether frequent shapes have loops of their own with this vector, beside those for any shape. Double precision and
+    /// x86-64 processors without AVX2 are rare enough to do without: each such loop is compiled for each vector.
+    const HAS_SPECIAL_CASES: bool = has_special_cases::<Self::Scalar>(Self::ISA);
 
     /// Runs a task compiled for the vector's instruction set.
     ///
@@ -240,6 +243,11 @@ pub(crate) unsafe trait PartialVector: Copy {
 
     /// In each lane `yes` if this element is larger than `than`, or if it is NaN and `than` is not; else `no`.
     fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
+}
+
+/// [`Vector::HAS_SPECIAL_CASES`] of the vectors of an instruction set.
+pub(crate) const fn has_special_cases<T: Float>(isa: Isa) -> bool {
+    size_of::<T>() == size_of::<f32>() && !(cfg!(target_arch = "x86_64") && matches!(isa, Isa::Portable))
 }
 
 /// Element-wise operations on x and y.

@@ -127,7 +127,8 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// The position of one run of the innermost loop.
+    /// The position of one run of the innermost loop. Not inlined, so that kernels for each instruction set share it.
+    #[inline(never)]
     pub(crate) fn position(&self, run: usize) -> Position<N> {
         let mut position = Position { index: [0; MAX_RANK], offsets: [0; N] };
         let mut rest = run;

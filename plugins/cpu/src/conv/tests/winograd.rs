@@ -149,20 +149,9 @@ fn winograd_is_chosen_if_it_pays() {
     // Transformed weights that are expensive to read for few tiles.
     let outputs = if Isa::detect().has_whole_vectors() { 2 } else { 4 };
     assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
-    // Few channels, few tiles, and values that must be exact.
+    // Few channels, and few tiles.
     assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
     assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);
-    let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
-    double.compute = DataType::Double;
-    let mut random = Random::new(34);
-    for array in [&mut double.x, &mut double.w, &mut double.y] {
-        let (uid, dims, strides) =
-            (array.tensor.uid, array.tensor.dims.clone(), array.tensor.strides.clone());
-        let mut part = || random.within(0, 1 << 24) as f64;
-        *array = Array::new(uid, DataType::Double, &dims, &strides)
-            .filled(&mut || part() + part() / f64::from(1 << 25) - f64::from(1 << 23));
-    }
-    assert_eq!(chosen(&double), None);
 }
 
 /// Recomputed NaN and infinity do not affect their neighbours in a vector.
