@@ -57,7 +57,11 @@ fn tf32(context: &Context<'_>, engine: &str, knob: &str, case: &Case) -> Result<
     let backend = context.open()?;
     let expected = case.run_on_host(&backend)?;
     let plan = |value| backend.plan(engine, &case.graph, &[(knob, value)]);
-    let (without, with) = (plan(0)?, plan(1)?);
+    let (without, with) = match (plan(0), plan(1)) {
+        (Ok(without), Ok(with)) => (without, with),
+        // cuDNN has no engine for products in exact single precision on each GPU.
+        (Err(reason), _) | (_, Err(reason)) => return Ok(Outcome::LeftOut(reason.to_string())),
+    };
     if has(&without, DOWN_CONVERT_INPUTS)? || !has(&with, DOWN_CONVERT_INPUTS)? {
         return Err(Failure(format!("{knob}=1 alone is to note {DOWN_CONVERT_INPUTS}")));
     }
