@@ -15,6 +15,8 @@
 
 #[path = "entry_points/api.rs"]
 mod api;
+#[path = "entry_points/first_plan.rs"]
+mod first_plan;
 #[path = "entry_points/graph_size.rs"]
 mod graph_size;
 #[path = "entry_points/processors.rs"]
@@ -59,6 +61,10 @@ struct Row<'a> {
 }
 
 fn main() {
+    if first_plan::is_measurement() {
+        first_plan::measure();
+        return;
+    }
     // All rows but one run without the plan cache.
     let is_cached = std::env::var_os(CACHE).is_some_and(|bytes| bytes != "0");
     if !is_cached {
@@ -207,4 +213,5 @@ fn main() {
     );
     graph_size::print(&api, handle);
     profile::print();
+    first_plan::print();
 }
