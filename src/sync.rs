@@ -1,6 +1,7 @@
 //! The synchronization types of the lock-free parts of the handle table and the plan cache. `tools/model` compiles those files
 //! with its own types of the same names, to run every interleaving.
 
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ffi::c_void;
 use std::hash::RandomState;
 
@@ -14,8 +15,33 @@ pub use std::thread_local;
 
 /// Number of groups of thread records: one for each bit of a word.
 pub const GROUPS: usize = 64;
-/// Slots in a chunk of a table; a chunk is allocated with its first slot and never freed.
-pub const CHUNK: usize = 256;
+
+/// Slots in a chunk of a table, given a slot's size; a power of two. A chunk is allocated with its first slot and never freed.
+pub const fn slots_of_chunk(slot: usize) -> usize {
+    // From here on the C library asks the system for memory, instead of clearing its own.
+    const LEAST: usize = 128 << 10;
+    (LEAST / slot).next_power_of_two()
+}
+
+/// So many values that are never freed, all of whose bytes are zero. Where the system gives zeroed memory, none of it is touched. `_new` is
+/// for models, which make each value.
+///
+/// # Safety
+/// A value whose bytes are zero is as good as one that `_new` makes.
+pub unsafe fn leak_zeroed<T>(count: usize, _new: impl Fn() -> T) -> *mut T {
+    // The alignment of every allocation: memory of a larger one is cleared by hand.
+    const ALIGN: usize = 16;
+    let bytes = count.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>());
+    let Ok(layout) = Layout::from_size_align(bytes, ALIGN) else { handle_alloc_error(Layout::new::<T>()) };
+    // SAFETY: the size is that of an alignment at least.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        handle_alloc_error(layout);
+    }
+    // SAFETY: there is room for the values behind less than an alignment of theirs.
+    unsafe { start.add(start.align_offset(align_of::<T>())) }.cast()
+}
+
 /// Free slots that a thread takes or returns at a time; it keeps at most twice as many.
 pub const BATCH: usize = 32;
 
@@ -43,4 +69,25 @@ pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void), word: *mut c_void) 
 pub fn left_for_thread_end() -> *mut c_void {
     let key = AT_END.get().copied().flatten();
     std::ptr::with_exposed_provenance_mut(key.map_or(0, Key::get))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Line([u64; 8]);
+
+    #[test]
+    fn zeroed_values_are_aligned_and_zero() {
+        for count in [1, 7, 3000] {
+            // SAFETY: zeros are numbers.
+            let first = unsafe { leak_zeroed(count, || Line([0; 8])) };
+            assert!(first.is_aligned());
+            // SAFETY: there are as many values, which nobody writes.
+            let all = unsafe { std::slice::from_raw_parts(first, count) };
+            assert!(all.iter().all(|line| line.0 == [0; 8]));
+        }
+        assert_eq!([64, 192, 256, 1 << 20].map(slots_of_chunk), [2048, 1024, 512, 1]);
+    }
 }

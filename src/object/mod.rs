@@ -31,13 +31,16 @@ use self::lock::Lock;
 use self::record::{ALL, NO_SLOT, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, BATCH, CHUNK, Ordering, fence};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, BATCH, Ordering, fence, leak_zeroed,
+    slots_of_chunk,
+};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 
-/// Chunks in a table, which limits it to 4 million live objects.
-const CHUNKS: usize = 16_384;
+/// Chunks in a table, which limits it to 4 million live objects or more.
+const CHUNKS: usize = 8192;
 /// The generation's first bit in a handle; below are the index and, in the lowest four bits, the table's tag.
 const GENERATION_SHIFT: u32 = 32;
 
@@ -63,8 +66,6 @@ struct Slot<T> {
 // its handle, and none holds the lock; in between it is only shared.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
-type Chunk<T> = [Slot<T>; CHUNK];
-
 /// All objects of one kind.
 pub struct Table<T: 'static> {
     /// The kind's name in messages.
@@ -72,7 +73,8 @@ pub struct Table<T: 'static> {
     tag: usize,
     /// The index of this table in each thread's stores of free slots.
     store: usize,
-    chunks: [AtomicPtr<Chunk<T>>; CHUNKS],
+    /// The first slot of each chunk.
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
 }
 
 /// The slots of a table that no thread has taken.
@@ -94,6 +96,9 @@ pub static FREE: [Mutex<Free>; TABLES] =
     [const { Mutex::new(Free { indices: Vec::new(), next: 0 }) }; TABLES];
 
 impl<T: Send + Sync> Table<T> {
+    /// Slots in a chunk.
+    const CHUNK: usize = slots_of_chunk(size_of::<Slot<T>>());
+
     /// An empty table. `tag` is odd and below 16; `store` is below [`TABLES`]; both are unique.
     pub const fn new(name: &'static str, tag: usize, store: usize) -> Self {
         assert!(tag < 16 && tag % 2 == 1 && store < TABLES);
@@ -107,9 +112,9 @@ impl<T: Send + Sync> Table<T> {
 
     #[inline]
     fn slot(&self, index: usize) -> Option<&Slot<T>> {
-        let chunk = self.chunks.get(index / CHUNK)?.load(Ordering::Acquire);
-        // SAFETY: a chunk that has been published is never freed.
-        unsafe { chunk.as_ref() }?.get(index % CHUNK)
+        let chunk = self.chunks.get(index / Self::CHUNK)?.load(Ordering::Acquire);
+        // SAFETY: a chunk that has been published is never freed, and has this many slots.
+        (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % Self::CHUNK) })
     }
 
     #[inline]
@@ -238,9 +243,9 @@ impl<T: Send + Sync> Table<T> {
 
     /// The number of objects in the table.
     pub fn count(&self) -> usize {
-        // SAFETY: a chunk that has been published is never freed.
-        let chunks = self.chunks.iter().map_while(|chunk| unsafe { chunk.load(Ordering::Acquire).as_ref() });
-        chunks.flatten().filter(|slot| slot.handle.load(Ordering::Acquire) != 0).count()
+        let taken = self.free().lock().next as usize;
+        let slots = (0..taken).map_while(|index| self.slot(index));
+        slots.filter(|slot| slot.handle.load(Ordering::Acquire) != 0).count()
     }
 
     /// The error for a handle without a live object.
@@ -272,7 +277,7 @@ impl<T: Send + Sync> Table<T> {
             self.refill(&mut store);
         }
         store.pop().ok_or_else(|| {
-            let room = CHUNK * CHUNKS;
+            let room = Self::CHUNK * CHUNKS;
             Error::alloc_failed(format!(
                 "{room} objects of kind {} are alive, the most that are possible",
                 self.name
@@ -288,13 +293,15 @@ impl<T: Send + Sync> Table<T> {
         if free.indices.is_empty() {
             for _ in 0..BATCH {
                 let index = free.next;
-                let Some(chunk) = self.chunks.get(index as usize / CHUNK) else { break };
+                let Some(chunk) = self.chunks.get(index as usize / Self::CHUNK) else { break };
                 if chunk.load(Ordering::Relaxed).is_null() {
-                    chunk.store(new_chunk(), Ordering::Release);
+                    chunk.store(new_chunk(Self::CHUNK), Ordering::Release);
                 }
                 free.next += 1;
                 store.push(index);
             }
+            // Taken from the end: those side by side first, so that few pages are touched.
+            store.reverse();
         } else {
             let keep = free.indices.len().saturating_sub(BATCH);
             store.extend(free.indices.drain(keep..));
@@ -328,18 +335,18 @@ impl<T: Send + Sync> Table<T> {
     }
 }
 
-fn new_chunk<T>() -> *mut Chunk<T> {
-    let slots: Box<[Slot<T>]> = (0..CHUNK)
-        .map(|_| Slot {
-            handle: AtomicUsize::new(0),
-            object: UnsafeCell::new(MaybeUninit::uninit()),
-            owner: AtomicUsize::new(0),
-            others: AtomicU64::new(0),
-            generation: AtomicU32::new(0),
-            lock: Lock::new(),
-        })
-        .collect();
-    Box::into_raw(slots).cast()
+/// A chunk of empty slots. Their memory is zero as the system gives it, so that a process pays for those that it uses.
+fn new_chunk<T>(count: usize) -> *mut Slot<T> {
+    let empty = || Slot {
+        handle: AtomicUsize::new(0),
+        object: UnsafeCell::new(MaybeUninit::uninit()),
+        owner: AtomicUsize::new(0),
+        others: AtomicU64::new(0),
+        generation: AtomicU32::new(0),
+        lock: Lock::new(),
+    };
+    // SAFETY: zeros are as good as an empty slot: its object is not initialized, everything else, the open lock too, is 0.
+    unsafe { leak_zeroed(count, empty) }
 }
 
 /// The number of tables: the library's two, and those of the tests.

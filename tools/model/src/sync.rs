@@ -14,12 +14,24 @@ pub use loom::sync::atomic::{Ordering, fence};
 
 pub use crate::thread_local_of_model as thread_local;
 
-/// Groups that records of threads are in, slots in a chunk, and slots that threads take at one time: more would only repeat steps.
+/// Groups that records of threads are in, and slots that threads take at one time: more would only repeat steps.
 pub const GROUPS: usize = 2;
 /// As above.
-pub const CHUNK: usize = 2;
-/// As above.
 pub const BATCH: usize = 2;
+
+/// Slots in a chunk, as few for the same reason.
+pub const fn slots_of_chunk(_: usize) -> usize {
+    2
+}
+
+/// So many new values, which are never freed.
+///
+/// # Safety
+/// None: values are made one by one.
+pub unsafe fn leak_zeroed<T>(count: usize, new: impl Fn() -> T) -> *mut T {
+    let values: Box<[T]> = (0..count).map(|_| new()).collect();
+    Box::into_raw(values).cast()
+}
 
 /// The number of the execution.
 static EXECUTION: Number = Number::new(0);
