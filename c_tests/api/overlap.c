@@ -244,11 +244,46 @@ static void test_places(trial* t)
     end_trial(t);
 }
 
+/* A pack is right for one plan and wrong for another, however often and in whatever order they are executed. */
+static void test_plans_of_one_pack(hipdnnHandle_t handle)
+{
+    static float memory[X_COUNT];
+    static float filter[W_COUNT];
+    static const int64_t uids[] = {UID_X, UID_W, UID_Y};
+    void* const pointers[] = {memory, filter, memory};
+    hipdnnBackendDescriptor_t relu = open_relu();
+    hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS, SIDE, SIDE, false);
+    put_descriptor(relu, HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, x);
+    drop(x);
+    hipdnnBackendDescriptor_t graphs[] = {graph_of_one(handle, relu), graph_of_one(handle, open_single_convolution())};
+    hipdnnBackendDescriptor_t plans[] = {make_plan(graphs[0]), make_plan(graphs[1])};
+    void* const workspace = malloc((size_t)plan_workspace(plans[0]) + 1);
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
+    REQUIRE_OK(hipdnnBackendFinalize(pack));
+    check_about("one pack");
+    for (int round = 0; round < 3; round++) {
+        CHECK_OK(hipdnnBackendExecute(handle, plans[0], pack));
+        CHECK_OK(hipdnnBackendExecute(handle, plans[0], pack));
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "memory that overlaps", hipdnnBackendExecute(handle, plans[1], pack));
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "memory that overlaps", hipdnnBackendExecute(handle, plans[1], pack));
+    }
+    drop(pack);
+    free(workspace);
+    for (int i = 0; i < 2; i++) {
+        drop(plans[i]);
+        drop(graphs[i]);
+    }
+}
+
 int main(void)
 {
     trial t = {.handle = make_handle()};
     test_every_operation(&t);
     test_places(&t);
+    test_plans_of_one_pack(t.handle);
     CHECK_OK(hipdnnDestroy(t.handle));
     return check_result();
 }

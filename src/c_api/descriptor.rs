@@ -106,7 +106,7 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
             let pack = using.find::<2, _>(&DESCRIPTORS)?;
             plan.check_plan()?;
             pack.check_variant_pack()?;
-            plan.plan()?.execute(session, pack.variant_pack()?)
+            plan.plan()?.execute(executionPlan.addr(), session, pack.variant_pack()?)
         })
     })
 }

@@ -26,27 +26,27 @@ const MOST_REMARKS: usize = 4;
 const OVERRIDES_SINCE: ApiVersion = ApiVersion::new(1, 1, 0);
 
 impl FrozenPlan {
-    /// Passes the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
+    /// Passes the plan, whose handle is `own`, and the memory of its tensors to the plugin, with the plugin handle of `session`.
     ///
     /// Returns when the plugin does, possibly before the work is done. Takes no lock and allocates nothing.
     #[inline]
-    pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
+    pub fn execute(&self, own: usize, session: &Session, pack: &Pack) -> Result<()> {
         if log::is_watched(Severity::HIPDNN_SEV_WARN) {
-            return self.execute_and_tell(session, pack);
+            return self.execute_and_tell(own, session, pack);
         }
-        self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
+        self.run(own, session, pack).map_err(|error| self.with_remarks(error, pack))
     }
 
     /// The same with log, profile and trace: what ran for how long, and remarks about the pack.
     #[cold]
-    fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
+    fn execute_and_tell(&self, own: usize, session: &Session, pack: &Pack) -> Result<()> {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
         let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
         // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
         let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
-        let result = self.run(session, pack);
+        let result = self.run(own, session, pack);
         let end = trace::now();
         let taken = end.saturating_sub(begin);
         drop(range);
@@ -111,7 +111,7 @@ impl FrozenPlan {
 
     // Always inlined: the use above is the hot one, and the other is cold.
     #[inline(always)]
-    fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
+    fn run(&self, own: usize, session: &Session, pack: &Pack) -> Result<()> {
         if Identity(Arc::as_ptr(session.set())) != self.set {
             return Err(Error::bad_param(
                 "the handle has other plugins loaded than those that made the execution plan",
@@ -119,11 +119,10 @@ impl FrozenPlan {
         }
         let plugin = session.plugin(self.plugin)?;
         let handle = session.plugin_handle(self.plugin)?;
-        if pack.addresses() & self.alignment_mask != 0 {
-            self.check_alignment(pack)?;
-        }
-        if overlap::may_meet(self.tensors(), pack.buffers()) || pack.overrides().is_some() {
-            self.check_overlap(pack)?;
+        // Neither the plan nor the pack changes, and no other plan ever has this handle.
+        if !pack.is_checked_for(own) {
+            self.check_memory(pack)?;
+            pack.set_checked_for(own);
         }
         if let Some(renaming) = &self.renaming {
             return self.execute_renamed(session, pack, renaming);
@@ -220,6 +219,18 @@ impl FrozenPlan {
                 plugin.name
             ))),
         }
+    }
+
+    /// Fails for memory that the plan cannot use.
+    #[inline(always)]
+    fn check_memory(&self, pack: &Pack) -> Result<()> {
+        if pack.addresses() & self.alignment_mask != 0 {
+            self.check_alignment(pack)?;
+        }
+        if overlap::may_meet(self.tensors(), pack.buffers()) || pack.overrides().is_some() {
+            self.check_overlap(pack)?;
+        }
+        Ok(())
     }
 
     /// Fails if a written tensor overlaps another one, unless each element only overwrites the element it is computed from.

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use smallvec::SmallVec;
@@ -49,6 +50,8 @@ pub struct Pack {
     addresses: usize,
     /// None once a pack without overrides is finalized.
     overrides: Option<Box<Overrides>>,
+    /// The handle of the last plan for which the memory was found to be right; 0 for none.
+    checked: AtomicUsize,
 }
 
 /// Fails if there is not enough memory for so many tensors; the list may double.
@@ -92,6 +95,18 @@ impl Pack {
     #[inline]
     pub fn overrides(&self) -> Option<&Overrides> {
         self.overrides.as_deref()
+    }
+
+    /// Whether the memory was found to be right for the plan of this handle.
+    #[inline]
+    pub fn is_checked_for(&self, plan: usize) -> bool {
+        self.checked.load(Ordering::Relaxed) == plan
+    }
+
+    /// Remembers that the memory is right for the plan of this handle.
+    #[inline]
+    pub fn set_checked_for(&self, plan: usize) {
+        self.checked.store(plan, Ordering::Relaxed);
     }
 
     /// Sets a list of overrides. Out of line, to keep setting the usual attributes short.

@@ -1,7 +1,7 @@
 //! Detects tensors of an execution that overlap in memory.
 //!
-//! A written tensor that overlaps another one is an error of the program and would silently give wrong results. Every execution
-//! compares the address ranges of its tensors, which costs less than a nanosecond per tensor. If ranges overlap, [`Sharing`]
+//! A written tensor that overlaps another one is an error of the program and would silently give wrong results. The first execution of
+//! a plan with a pack compares the address ranges of its tensors, in less than a nanosecond each. If ranges overlap, [`Sharing`]
 //! decides: interleaved tensors do not share an element, and an operation that computes each element from the same one may
 //! write in place. Undecidable cases pass.
 
