@@ -1,5 +1,8 @@
 //! Sets the version that the library reports, and the linker options of each system.
 
+#[path = "plugins/linking.rs"]
+mod linking;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -32,6 +35,11 @@ fn mark_for_linux() {
 
     // Bind calls inside the library to its own functions, even if another library in the process has the same names.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+
+    println!("cargo::rerun-if-changed=plugins/linking.rs");
+    for option in linking::options("plugins") {
+        println!("cargo::rustc-cdylib-link-arg={option}");
+    }
 }
 
 /// Adds the version that the Explorer and installers show, with the resource compiler that comes with the linker. Microsoft's
