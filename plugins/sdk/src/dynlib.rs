@@ -69,6 +69,9 @@ impl Library {
 
     /// The address of this symbol with the library's suffix.
     fn address(&self, name: &str) -> Option<*const ()> {
+        if self.suffix.is_empty() {
+            return library::address(&self.library.0, name);
+        }
         library::address(&self.library.0, &format!("{name}{}", self.suffix))
     }
 

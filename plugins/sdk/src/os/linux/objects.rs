@@ -87,8 +87,10 @@ impl Object<'_> {
 
     /// Whether this is its file name or soname.
     pub fn is_named(&self, name: &CStr) -> bool {
-        let file = self.name.to_bytes().rsplit(|byte| *byte == b'/').next();
-        file == Some(name.to_bytes()) || self.soname() == Some(name)
+        // Every handle of a process without a GPU compares all names.
+        let folder = self.name.to_bytes().strip_suffix(name.to_bytes());
+        folder.is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
+            || self.soname() == Some(name)
     }
 
     /// An entry of the object's dynamic section.
@@ -118,7 +120,7 @@ impl Object<'_> {
     }
 
     fn soname(&self) -> Option<&CStr> {
-        let (texts, offset) = (self.table::<libc::c_char>(DT_STRTAB)?, self.entry(DT_SONAME)?);
+        let (offset, texts) = (self.entry(DT_SONAME)?, self.table::<libc::c_char>(DT_STRTAB)?);
         // SAFETY: the entry is an offset into the object's texts, each of which ends with a NUL.
         Some(unsafe { CStr::from_ptr(texts.add(offset)) })
     }
