@@ -3,7 +3,25 @@
 use crate::error::PluginError;
 use crate::ffi::heuristic_api_version::HIPDNN_HEURISTIC_API_VERSION;
 use crate::graph::Graph;
-use crate::wire::DeviceProperties;
+use crate::predictions::Predictions;
+use crate::wire::{DeviceProperties, KnobSetting};
+
+/// An engine in the order of a policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chosen {
+    /// The engine's id.
+    pub engine: i64,
+    /// The knobs that the host is to set; all others have their defaults.
+    pub knobs: Vec<KnobSetting>,
+    /// Why the engine has this place: a JSON object, which `hipdnn explain` shows.
+    pub trace: Option<String>,
+}
+
+impl From<i64> for Chosen {
+    fn from(engine: i64) -> Self {
+        Self { engine, ..Self::default() }
+    }
+}
 
 /// A library with policies, which order the engines that can run a graph.
 ///
@@ -12,6 +30,12 @@ use crate::wire::DeviceProperties;
 /// sees valid arguments.
 ///
 #[doc = concat!("```\n", include_str!("../examples/preference_plugin.rs"), "\n```")]
+///
+/// [`order`](HeuristicPlugin::order) is all that a simple policy needs. [`choose`](HeuristicPlugin::choose) is what hosts call, and its
+/// default passes the order on; a policy that uses the host's predictions, sets knobs of engines or says why it chose implements it
+/// instead:
+///
+#[doc = concat!("```\n", include_str!("../examples/informed_plugin.rs"), "\n```")]
 ///
 /// Policies are identified by their index in [`HeuristicPlugin::POLICIES`], which is always in range.
 ///
@@ -55,5 +79,24 @@ pub trait HeuristicPlugin: Sized + 'static {
         policy: usize,
         graph: &Graph,
         engines: &[i64],
-    ) -> Result<Option<Vec<i64>>, PluginError>;
+    ) -> Result<Option<Vec<i64>>, PluginError> {
+        let _ = (handle, policy, graph, engines);
+        Ok(None)
+    }
+
+    /// The same, where an engine may have knobs and a reason. Hosts that have `predictions` answer them during this call only.
+    ///
+    /// # Errors
+    /// As [`order`](HeuristicPlugin::order).
+    fn choose(
+        handle: &Self::Handle,
+        policy: usize,
+        graph: &Graph,
+        engines: &[i64],
+        predictions: Option<&Predictions<'_>>,
+    ) -> Result<Option<Vec<Chosen>>, PluginError> {
+        let _ = predictions;
+        let order = Self::order(handle, policy, graph, engines)?;
+        Ok(order.map(|order| order.into_iter().map(Chosen::from).collect()))
+    }
 }

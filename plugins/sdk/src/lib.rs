@@ -45,6 +45,7 @@ pub mod os;
 pub mod overrides;
 pub mod payload;
 pub mod plain_file;
+pub mod predictions;
 pub mod process;
 pub mod prototypes;
 pub mod rounding;
@@ -56,8 +57,9 @@ pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, bound, buffer, engine_id};
 pub use error::{PluginError, Refusal};
-pub use heuristic_plugin::HeuristicPlugin;
+pub use heuristic_plugin::{Chosen, HeuristicPlugin};
 pub use numerics::{EngineNumerics, Numerics};
 pub use os::{cancel, thread};
 pub use overrides::{Override, Overrides};
+pub use predictions::{Predicted, Predictions};
 pub use step::Step;

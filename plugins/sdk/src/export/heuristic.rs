@@ -1,24 +1,28 @@
 //! The exported functions of a heuristic plugin.
 
 use std::ffi::c_char;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::answer::Answer;
 use super::declaration::PolicyNames;
 use super::engine::{bytes, count, give_ids};
 use super::owned::Owned;
 use super::{guard, null, write};
 use crate::error::PluginError;
 use crate::ffi::{
-    hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t, hipdnnPluginStatus_t,
+    hipdnnHeuristicHandle_t, hipdnnHeuristicHostCallbacks_t, hipdnnHeuristicPolicyDescriptor_t,
+    hipdnnPluginConstData_t, hipdnnPluginStatus_t,
 };
 use crate::graph::Graph;
 use crate::heuristic_plugin::HeuristicPlugin;
+use crate::predictions::Predictions;
 use crate::{fork, lock, wire};
 
 /// A handle, which has no state until the host sets its device.
 type Handle<P> =
     Owned<lock::Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
-type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
+pub(super) type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
 
 /// One query of one policy.
 pub(super) struct Choice<P: HeuristicPlugin> {
@@ -26,12 +30,23 @@ pub(super) struct Choice<P: HeuristicPlugin> {
     policy: usize,
     engines: Option<Vec<i64>>,
     graph: Option<Graph>,
-    /// The result: empty if the policy leaves the choice to others.
-    order: Option<Vec<i64>>,
+    answer: Option<Answer>,
+}
+
+impl<P: HeuristicPlugin> Choice<P> {
+    /// The answer.
+    ///
+    /// # Errors
+    /// The policy has not answered.
+    pub fn answer(&self) -> Result<&Answer, PluginError> {
+        self.answer
+            .as_ref()
+            .ok_or_else(|| PluginError::not_initialized("desc is not finalized, expected it to be"))
+    }
 }
 
 /// What the host sets is consistent at any time, even after a policy panicked.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,7 +175,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
                 "plugin_handle has no device, expected its properties to be set first",
             )
         })?;
-        let choice = Choice::<P> { handle, policy, engines: None, graph: None, order: None };
+        let choice = Choice::<P> { handle, policy, engines: None, graph: None, answer: None };
         let made = Descriptor::<P>::give(Mutex::new(choice));
         // SAFETY: `out_desc` is not null, so it is valid for a write.
         unsafe { write(out_desc, made) };
@@ -211,7 +226,7 @@ pub unsafe fn set_engine_ids<P: HeuristicPlugin>(
             )));
         }
         let mut choice = locked(choice);
-        (choice.engines, choice.order) = (Some(ids), None);
+        (choice.engines, choice.answer) = (Some(ids), None);
         Ok(())
     })
 }
@@ -231,7 +246,7 @@ pub unsafe fn set_serialized_graph<P: HeuristicPlugin>(
         let graph = wire::read(bytes)
             .map_err(|error| PluginError::invalid_value(format!("serialized_graph: {error}")))?;
         let mut choice = locked(choice);
-        (choice.graph, choice.order) = (Some(graph), None);
+        (choice.graph, choice.answer) = (Some(graph), None);
         Ok(())
     })
 }
@@ -244,6 +259,20 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
     desc: hipdnnHeuristicPolicyDescriptor_t,
     out_applied: *mut i32,
 ) -> hipdnnPluginStatus_t {
+    // SAFETY: `desc` and `out_applied` are as the caller promises; there is no host's table.
+    unsafe { finalize_policy_with_host::<P>(desc, ptr::null(), out_applied) }
+}
+
+/// `hipdnnHeuristicPolicyFinalizeWithHost`: asks the policy, which may ask the host for predictions.
+///
+/// # Safety
+/// `desc` as in [`set_engine_ids`]; `host` is null or a table that is valid during the call; `out_applied` is null or valid for a
+/// write.
+pub unsafe fn finalize_policy_with_host<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    host: *const hipdnnHeuristicHostCallbacks_t,
+    out_applied: *mut i32,
+) -> hipdnnPluginStatus_t {
     guard(|| {
         // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
@@ -252,22 +281,17 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
         }
         let mut choice = locked(choice);
         // If the policy fails now, an earlier result must not remain.
-        choice.order = None;
+        choice.answer = None;
         let missing = |what: &str| PluginError::not_initialized(format!("desc has no {what}, expected one"));
         let engines = choice.engines.as_deref().ok_or_else(|| missing("engine ids"))?;
         let graph = choice.graph.as_ref().ok_or_else(|| missing("graph"))?;
-        let order = P::order(&choice.handle, choice.policy, graph, engines)?.unwrap_or_default();
-        for (at, id) in order.iter().enumerate() {
-            // Hosts reject such an order; this tells the plugin's author what is wrong with it.
-            if !engines.contains(id) || order.get(..at).is_some_and(|before| before.contains(id)) {
-                let name = P::POLICIES.get(choice.policy).copied().unwrap_or_default();
-                return Err(PluginError::internal(format!(
-                    "policy {name} put engine {id} at place {at} of its order, expected engines of {engines:?}, each once"
-                )));
-            }
-        }
-        let applied = i32::from(!order.is_empty());
-        choice.order = Some(order);
+        // SAFETY: `host` is null or a table that is valid during the call.
+        let predictions = unsafe { Predictions::of_host(host) }?;
+        let chosen = P::choose(&choice.handle, choice.policy, graph, engines, predictions.as_ref())?;
+        let policy = P::POLICIES.get(choice.policy).copied().unwrap_or_default();
+        let answer = Answer::new(policy, engines, chosen.unwrap_or_default())?;
+        let applied = i32::from(!answer.order.is_empty());
+        choice.answer = Some(answer);
         // SAFETY: `out_applied` is not null, so it is valid for a write.
         unsafe { write(out_applied, applied) };
         Ok(())
@@ -291,10 +315,7 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
             return Err(null("num_engines"));
         }
         let choice = locked(choice);
-        let order = choice
-            .order
-            .as_deref()
-            .ok_or_else(|| PluginError::not_initialized("desc is not finalized, expected it to be"))?;
+        let order = &choice.answer()?.order;
         if !engine_ids.is_null() {
             // SAFETY: `num_engines` is not null, so it is valid for a read.
             let room = unsafe { num_engines.read_unaligned() };

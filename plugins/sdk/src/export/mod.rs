@@ -5,6 +5,7 @@
 //! checks its arguments, catches panics, turns an error into a status and a text, and writes its outputs last
 //! and only on success. Do not call them from Rust.
 
+mod answer;
 mod base;
 mod declaration;
 mod engine;
@@ -13,6 +14,7 @@ mod offer;
 mod optional;
 mod owned;
 
+pub use answer::*;
 pub use base::*;
 pub use declaration::{OfEngines, OfPolicies};
 pub use engine::*;
@@ -279,6 +281,21 @@ macro_rules! export_heuristic_plugin {
                 desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
                 engine_ids: *mut i64,
                 num_engines: *mut usize
+            );
+            hipdnnHeuristicPolicyFinalizeWithHost = finalize_policy_with_host(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                host: *const $crate::ffi::hipdnnHeuristicHostCallbacks_t,
+                out_applied: *mut i32
+            );
+            hipdnnHeuristicPolicyGetEngineConfig = get_policy_engine_config(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                engine_id: i64,
+                engine_config: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnHeuristicPolicyGetTrace = get_policy_trace(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                engine_id: i64,
+                trace_json: *mut *const ::std::ffi::c_char
             );
         }
     };

@@ -72,11 +72,14 @@ pub(super) fn write_engine_config_in(
 /// # Errors
 /// When the bytes are not well formed, a knob has no value, or a limit is exceeded.
 pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
-    let root = Table::root(bytes)?;
-    let settings = root.tables(1)?;
+    read_engine_config_in(&Table::root(bytes)?)
+}
+
+pub(super) fn read_engine_config_in(table: &Table<'_>) -> Result<EngineConfig> {
+    let settings = table.tables(1)?;
     check_count(settings.len())?;
     let knobs = settings.map(|table| read_setting(&table?));
-    Ok(EngineConfig { engine_id: root.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
+    Ok(EngineConfig { engine_id: table.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
 }
 
 /// Packs a knob on its own, as the root of its bytes.

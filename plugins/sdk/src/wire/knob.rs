@@ -6,6 +6,7 @@ use crate::graph::GraphError;
 
 mod settings;
 
+pub(crate) use settings::check_possible;
 pub use settings::{
     WORKSPACE_SIZE_LIMIT, check_settings, int_setting, positive_setting, setting, take_unknown,
 };

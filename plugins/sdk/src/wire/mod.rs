@@ -23,11 +23,12 @@ pub use engine::{
 };
 pub use graph_reader::read;
 pub use graph_writer::{write, write_parts};
+pub(crate) use knob::check_possible;
 pub use knob::{
     Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, WORKSPACE_SIZE_LIMIT,
     check_knob_id, check_settings, int_setting, positive_setting, setting, take_unknown, verify_knob,
 };
-pub use prediction::{Prediction, read_ranking_metric, write_prediction};
+pub use prediction::{Prediction, read_prediction, read_ranking_metric, write_prediction};
 pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,

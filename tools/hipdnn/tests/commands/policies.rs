@@ -111,3 +111,16 @@ fn a_policys_trace_is_explained() {
     assert!(lines[first + 1].starts_with(&traced), "{}", answer.out);
     assert_eq!(answer.out.matches("  policy ").count(), 1, "{}", answer.out);
 }
+
+#[test]
+fn a_policy_in_rust_ranks_by_predictions_and_says_so() {
+    const POLICY: &str = "Example::ByPrediction";
+    let mut program = program();
+    program.env("HIPDNN_HEURISTIC_PLUGIN_DIR", plugin("informed_plugin"));
+    program.env("HIPDNN_HEUR_POLICY_ORDER", POLICY).env("HIPDNN_HEUR_RANKING_METRIC", "time");
+    let answer = Answer::from(program.args(["explain", &example("matmul")]).output().unwrap());
+    assert_eq!(engines(&answer), ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]);
+    let traced = format!("  policy {POLICY}: {{\"one_thread\":true,\"time\":0.0");
+    let lines: Vec<&str> = answer.out.lines().filter(|line| line.starts_with("  policy ")).collect();
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.starts_with(&traced)), "{}", answer.out);
+}

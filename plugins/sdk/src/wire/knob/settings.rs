@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::graph::GraphError;
-use crate::wire::knob::{Knob, KnobSetting, KnobValue, MAX_KNOB_CHOICES, Quoted, SHOWN};
+use crate::wire::knob::{Knob, KnobSetting, KnobValue, MAX_KNOB_CHOICES, Quoted, SHOWN, check_knob_id};
 
 /// Fails if a knob is set twice, or there are too many settings.
 fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
@@ -20,6 +20,16 @@ fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
         }
         None => Ok(()),
     }
+}
+
+/// Fails if no engine could have these settings: a knob is set twice, or an id or a value has an impossible size.
+pub(crate) fn check_possible(settings: &[KnobSetting]) -> Result<(), GraphError> {
+    check_different(settings)?;
+    settings.iter().try_for_each(|setting| {
+        check_knob_id(&setting.knob_id)?;
+        let about = |error: GraphError| GraphError(format!("knob {}: {error}", Quoted(&setting.knob_id)));
+        setting.value.check_size().map_err(about)
+    })
 }
 
 /// Fails if a setting is of none of these knobs, is outside the knob's limits, or is duplicated.
