@@ -37,7 +37,7 @@ fn mark_for_linux() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
 
     println!("cargo::rerun-if-changed=plugins/linking.rs");
-    for option in linking::options("plugins") {
+    for option in linking::options() {
         println!("cargo::rustc-cdylib-link-arg={option}");
     }
 }

@@ -13,7 +13,7 @@ fn main() {
         println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
         // All plugins export functions with the same names. Calls within a plugin must stay within it.
         println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic");
-        for option in linking::options(own) {
+        for option in linking::options() {
             println!("cargo::rustc-link-arg-cdylib={option}");
         }
     }

@@ -1,7 +1,7 @@
 //! Options for linkers that know them, by which a library is opened sooner: part of build scripts, not a crate of its own.
 //!
-//! A process pays for each page that it touches first. The loader writes to every page with addresses, and equal constants of a crate's many
-//! units are folded into one; a page fault maps 64 KiB of code, and functions that are called until the first plan are put side by side.
+//! A process pays for each page that it touches first. The loader writes to every page with addresses, so equal constants of a crate's
+//! many units are folded into one.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,26 +14,16 @@ const FOLD: [&str; 2] = ["-Wl,--icf=all", "-Wl,--ignore-data-address-equality"];
 const PROBE: &str =
     "#![no_std]\n#[panic_handler]\nfn end(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n";
 
-/// The options that the linker of this build knows, in a release of a library for Linux. `own` is the folder of this file.
-pub fn options(own: &str) -> Vec<String> {
+/// The options that the linker of this build knows, in a release of a library for Linux.
+pub fn options() -> Vec<String> {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     // Sanitizers put what they must tell apart between constants.
     if !is_release || flags.contains("sanitize") {
         return Vec::new();
     }
-    let mut options = FOLD.map(str::to_owned).to_vec();
-    if !is_known(&options, &flags) {
-        return Vec::new();
-    }
-    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
-    let order = std::path::absolute(format!("{own}/startup/{package}.ld")).unwrap_or_default();
-    if order.exists() {
-        println!("cargo::rerun-if-changed={}", order.display());
-        let order = format!("-Wl,-T,{}", order.display());
-        options.extend(Some(order).filter(|order| is_known(std::slice::from_ref(order), &flags)));
-    }
-    options
+    let options = FOLD.map(str::to_owned).to_vec();
+    if is_known(&options, &flags) { options } else { Vec::new() }
 }
 
 /// Whether the linker makes a library with these options.

@@ -5,8 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::api::Api;
-use crate::graph_size::chain;
-use crate::subject::{convolution, convolution_of, library, median, time};
+use crate::subject::{convolution, library, median, time};
 
 /// The variable that makes a process measure its first plan.
 const MEASURE: &str = "HIPDNN_BENCH_FIRST_PLAN";
@@ -28,11 +27,6 @@ pub fn measure() {
     let start = Instant::now();
     let own = time(1, || _ = api.plan(api.handle(), &bytes));
     println!("{} {}", own / 1e3, start.elapsed().as_nanos() as f64 / 1e3);
-    // For startup_order.py, which watches this process: other sizes, and graphs of descriptors.
-    let handle = api.handle();
-    api.plan(handle, &convolution_of(1, 2, 4));
-    api.plan(handle, &convolution_of(1, 32, 14));
-    chain(&api, handle, 2);
 }
 
 /// The plugin beside the library.

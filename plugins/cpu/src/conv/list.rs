@@ -84,8 +84,7 @@ fn taken(_: &Problem<'_>) -> Result<Option<f64>, Refusal> {
 pub(crate) struct List<T>(PhantomData<T>);
 
 impl<T: Float> List<T> {
-    /// The entries in order. Double precision is rare: it has the entries that compute everything, since each is compiled for
-    /// each compute type and instruction set.
+    /// The entries in order. Each is compiled for each compute type, so double precision has those for any shape.
     pub(crate) const ENTRIES: &'static [Entry] =
         if size_of::<T>() == size_of::<f32>() { Self::ALL } else { Self::GENERAL };
 
@@ -144,12 +143,10 @@ pub(crate) fn plan(
         }
     }
     let compute = sums::exact([c.x.data_type, c.w.data_type], terms(c), compute);
+    let plan = |c: &Convolution| plan_problem(&Problem::new(c, compute, isa, settings, epilogue));
     match Crop::of(c)? {
-        Some(crop) => {
-            let kernel = plan_problem(&Problem::new(&crop.convolution, compute, isa, settings, epilogue))?;
-            Ok(crop.around(kernel))
-        }
-        None => plan_problem(&Problem::new(c, compute, isa, settings, epilogue)),
+        Some(crop) => Ok(crop.around(plan(&crop.convolution)?)),
+        None => plan(c),
     }
 }
 
