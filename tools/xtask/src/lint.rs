@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: warnings of the compiler and its tools as errors, and deny.toml's rules for other crates.
 
 use crate::Failure;
+use crate::commits;
 use crate::extent::Extent;
 use crate::process::{exists, run};
 use crate::steps::Steps;
@@ -8,8 +9,8 @@ use crate::style;
 use crate::windows;
 use crate::workspace::Workspace;
 
-/// Checks the style, and runs clippy over every target, rustdoc and cargo-deny, reusing macros and build scripts that the tests
-/// compiled.
+/// Checks messages of commits and the style, and runs clippy over every target, rustdoc and cargo-deny, reusing macros and build
+/// scripts that the tests compiled.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
     run_steps(workspace, Extent::Whole, &mut steps);
@@ -20,6 +21,7 @@ pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
 /// clippy does not.
 pub fn run_steps(workspace: &Workspace, extent: Extent, steps: &mut Steps) {
     steps.group("lint");
+    steps.run("messages of commits", || commits::check(&workspace.path("")));
     style::check(workspace, steps);
     steps.run("cargo clippy --workspace --all-targets", || {
         run(&mut workspace.cargo([

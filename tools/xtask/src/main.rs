@@ -6,6 +6,7 @@ mod bench_cpu;
 mod c_program;
 mod cache;
 mod ci;
+mod commits;
 mod demo;
 mod docs;
 mod extent;
