@@ -5,6 +5,36 @@
 //! why the others cannot. An [`Engine`] with its knob settings is an [`EngineConfig`], which makes an [`ExecutionPlan`]; a
 //! [`VariantPack`] binds memory to its tensors.
 //!
+//! # In a program
+//!
+//! It needs Rust 1.95 and, to compile, nothing of hipDNN: the library is opened when the program runs. In `Cargo.toml`, with the path
+//! of a clone (or `git` and a `tag` in the place of `path`):
+//!
+//! ```toml
+//! [dependencies]
+#![doc = concat!("hipdnn = { path = \"hipdnn/bindings/rust\", version = \"", env!("CARGO_PKG_VERSION"), "\" }")]
+//! ```
+//!
+//! [`Backend::open`] says where the library is looked for; after `cargo xtask build` in the clone, `HIPDNN_BACKEND_LIBRARY_PATH` can
+//! name its `target/stage/lib`. Engines are beside the library, in `hipdnn_plugins/engines`. This program asks who computes a graph:
+//!
+//! ```
+//! use hipdnn::graph::{DataType, operation::Matmul};
+//! use hipdnn::{Backend, GraphBuilder, Handle};
+//!
+//! fn main() -> hipdnn::Result<()> {
+//!     let handle = Handle::new(&Backend::open(None)?)?;
+//!     let mut graph = GraphBuilder::new("product", DataType::Float);
+//!     let [a, b, c] = [[1, 2, 3], [1, 3, 2], [1, 2, 2]].map(|dims| graph.tensor(&dims));
+//!     graph.node("product", Matmul { a, b, c });
+//!     let offer = graph.build(&handle)?.offer()?;
+//!     println!("{} engines can run it {}", offer.engines.len(), offer.reasons);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! And this one computes:
+//!
 //! ```
 //! use hipdnn::graph::{DataType, PointwiseMode, operation::{Matmul, Pointwise}};
 //! use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, GraphBuilder, Handle, VariantPack};
@@ -45,6 +75,17 @@
 //! # }
 //! ```
 //!
+//! The crate has no Cargo features. What a library lacks is an [`Error::Function`] when it is called, so a program may be newer than the
+//! library. [`OperationGraph::explain`] asks each engine about a graph, [`tuning`] measures them, [`ahead`] reads plans that were made
+//! elsewhere, [`hardware`] has memory and streams of GPUs, and [`forward_log`] hands the library's log to the crate `log`. Each version
+//! 0.x of the crate may change its interface; the list of changes says how.
+//!
+//! # Memory and GPUs
+//!
+//! A plan reads and writes memory of its device, at the addresses of its [`VariantPack`]: [`hardware::DeviceMemory`] on a GPU, any on
+//! the CPU. On a GPU [`ExecutionPlan::execute`] only starts the work, on the handle's stream ([`Handle::set_stream`]); memory, plan and
+//! stream must live until it is done. That is why these functions are `unsafe`.
+//!
 //! # Threads
 //!
 //! Finalized objects are immutable and [`Sync`]. A [`Handle`] has a stream that can be set, so it is [`Send`] but not
@@ -62,7 +103,8 @@
 //!
 //! # Errors
 //!
-//! An [`Error`] from the library has its [`Status`] and its message.
+//! An [`Error`] from the library has its [`Status`] and its message, which names the argument, its value and what was expected. A graph
+//! that no engine can run is not an error until it is planned: [`Offer::reasons`] says why each engine refused.
 //!
 //! ```
 //! use hipdnn::{Backend, Error, OperationGraph, Status};
