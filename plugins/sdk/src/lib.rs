@@ -50,6 +50,7 @@ pub mod process;
 pub mod prototypes;
 pub mod rounding;
 pub mod shared_file;
+pub mod small_float;
 pub mod step;
 pub mod trace;
 pub mod vulkan;

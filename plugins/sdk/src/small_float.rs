@@ -1,9 +1,9 @@
-//! Floating-point types of 4 to 8 bits, and elements smaller than a byte.
+//! Floating-point types of 4 to 8 bits.
 //!
 //! The types follow the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats
 //! (MX) Specification 1.0, plus the two types with one zero and one NaN (FNUZ).
 
-use hipdnn_plugin_sdk::rounding::to_odd;
+use crate::rounding::to_odd;
 
 /// Which codes are NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ enum Special {
 }
 
 /// A sign, an exponent and a mantissa in the low bits of a byte.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
@@ -32,42 +32,46 @@ const fn format(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Spec
 }
 
 /// `fp8_e4m3`.
-pub(crate) const E4M3: Format = format(4, 3, 7, Special::Nan);
+pub const E4M3: Format = format(4, 3, 7, Special::Nan);
 
 /// `fp8_e5m2`.
-pub(crate) const E5M2: Format = format(5, 2, 15, Special::InfinityAndNan);
+pub const E5M2: Format = format(5, 2, 15, Special::InfinityAndNan);
 
 /// `fp8_e4m3_fnuz`.
-pub(crate) const E4M3_FNUZ: Format = format(4, 3, 8, Special::NanForNegativeZero);
+pub const E4M3_FNUZ: Format = format(4, 3, 8, Special::NanForNegativeZero);
 
 /// `fp8_e5m2_fnuz`.
-pub(crate) const E5M2_FNUZ: Format = format(5, 2, 16, Special::NanForNegativeZero);
+pub const E5M2_FNUZ: Format = format(5, 2, 16, Special::NanForNegativeZero);
 
 /// `fp6_e2m3`.
-pub(crate) const E2M3: Format = format(2, 3, 1, Special::None);
+pub const E2M3: Format = format(2, 3, 1, Special::None);
 
 /// `fp6_e3m2`.
-pub(crate) const E3M2: Format = format(3, 2, 3, Special::None);
+pub const E3M2: Format = format(3, 2, 3, Special::None);
 
 /// `fp4_e2m1`.
-pub(crate) const E2M1: Format = format(2, 1, 1, Special::None);
+pub const E2M1: Format = format(2, 1, 1, Special::None);
 
 /// 2 to a power within the range of normal doubles.
+#[inline(always)]
 const fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// The exponent of a positive normal double.
+#[inline]
 fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
 }
 
 impl Format {
+    #[inline(always)]
     const fn sign_bit(self) -> u8 {
         1 << (self.exponent_bits + self.mantissa_bits)
     }
 
     /// The code of the largest finite value.
+    #[inline(always)]
     const fn largest_code(self) -> u8 {
         let all = self.sign_bit() - 1;
         match self.special {
@@ -78,18 +82,20 @@ impl Format {
     }
 
     /// The largest finite value.
-    pub(crate) fn largest(self) -> f64 {
+    #[inline]
+    pub fn largest(self) -> f64 {
         self.decode(self.largest_code())
     }
 
     /// The value of a code. Bits above the format are ignored.
-    pub(crate) const fn decode(self, code: u8) -> f64 {
+    #[inline]
+    pub const fn decode(self, code: u8) -> f64 {
         self.decode_single(code) as f64
     }
 
     /// The values of all codes of 8 bits.
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
-    pub(crate) const fn decode_table(self) -> DecodeTable {
+    pub const fn decode_table(self) -> DecodeTable {
         let mut values = [0.0; 256];
         let mut code = 0;
         while code < values.len() {
@@ -101,7 +107,7 @@ impl Format {
 
     /// [`Format::decode`] in single precision, which is exact; without branches, for automatic vectorization.
     #[inline(always)]
-    pub(crate) const fn decode_single(self, code: u8) -> f32 {
+    pub const fn decode_single(self, code: u8) -> f32 {
         let magnitude = (code & (self.sign_bit() - 1)) as u32;
         let normal = (magnitude << (f32::MANTISSA_DIGITS - 1 - self.mantissa_bits))
             + (((127 - self.bias) as u32) << (f32::MANTISSA_DIGITS - 1));
@@ -121,7 +127,7 @@ impl Format {
 
     /// [`Format::encode`] of single precision, without branches, for automatic vectorization.
     #[inline(always)]
-    pub(crate) const fn encode_single(self, value: f32) -> u8 {
+    pub const fn encode_single(self, value: f32) -> u8 {
         const DIGITS: u32 = f32::MANTISSA_DIGITS - 1;
         const SIGN: u32 = 1 << 31;
         let below = DIGITS - self.mantissa_bits;
@@ -146,7 +152,26 @@ impl Format {
         if magnitude > f32::INFINITY.to_bits() { self.nan() } else { code }
     }
 
+    /// The code of the nearest value, ties to even codes, with an overflow's own code for values that round beyond the largest: that of
+    /// infinity, else that of NaN, if the format has one. NaN keeps its sign, if the format has negative zero.
+    pub fn encode_overflowing(self, value: f32) -> u8 {
+        let has_zeros = !matches!(self.special, Special::NanForNegativeZero);
+        let sign = if has_zeros && value.is_sign_negative() { self.sign_bit() } else { 0 };
+        let (most, largest) = (self.largest_code(), self.largest());
+        // Half a step from the largest, which wins if its code is even.
+        let limit = largest + (largest - self.decode(most - 1)) / 2.0;
+        let size = f64::from(value.abs());
+        let is_beyond = size > limit || (size == limit && most % 2 == 1);
+        match self.special {
+            _ if value.is_nan() => self.nan() | sign,
+            Special::InfinityAndNan if is_beyond => (most + 1) | sign,
+            Special::Nan | Special::NanForNegativeZero if is_beyond => self.nan() | sign,
+            _ => self.encode_single(value),
+        }
+    }
+
     /// The code of NaN, or 0 if the format has none.
+    #[inline(always)]
     const fn nan(self) -> u8 {
         match self.special {
             Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
@@ -158,31 +183,33 @@ impl Format {
     /// The code of the nearest value, ties to even codes. Overflow saturates; NaN becomes NaN, or 0 if the
     /// format has none.
     #[inline(always)]
-    pub(crate) fn encode(self, value: f64) -> u8 {
+    pub fn encode(self, value: f64) -> u8 {
         self.encode_single(to_odd(value))
     }
 }
 
 /// The values of a format's codes.
-pub(crate) struct DecodeTable([f32; 256]);
+pub struct DecodeTable([f32; 256]);
 
 impl DecodeTable {
     /// The value of a code.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "there is an entry for every code")]
-    pub(crate) const fn of(&self, code: u8) -> f32 {
+    pub const fn of(&self, code: u8) -> f32 {
         self.0[code as usize]
     }
 }
 
 /// The value of an `fp8_e8m0` code: 2 to the code less 127, and NaN for 255.
-pub(crate) fn decode_e8m0(code: u8) -> f64 {
+#[inline]
+pub fn decode_e8m0(code: u8) -> f64 {
     if code == u8::MAX { f64::NAN } else { power(i32::from(code) - 127) }
 }
 
 /// The code of the nearest power of two, ties to even codes, saturating at both ends; values that are not
 /// positive give the smallest.
-pub(crate) fn encode_e8m0(value: f64) -> u8 {
+#[inline]
+pub fn encode_e8m0(value: f64) -> u8 {
     if value.is_nan() {
         return u8::MAX;
     }
@@ -195,46 +222,6 @@ pub(crate) fn encode_e8m0(value: f64) -> u8 {
     let lower = (exponent(value) + 127) as u8;
     let part = value / decode_e8m0(lower);
     if part > 1.5 || (part == 1.5 && lower % 2 == 1) { lower + 1 } else { lower }
-}
-
-/// The byte and bit where an element of `BITS` bits, 4 or 6, begins.
-fn position<const BITS: usize>(index: usize) -> (usize, usize) {
-    // Eight elements take BITS bytes. Nothing overflows: BITS is less than 8.
-    let bit = index % 8 * BITS;
-    (index / 8 * BITS + bit / 8, bit % 8)
-}
-
-/// Reads element `index` of a stream of elements of `BITS` bits, the first in the lowest bits.
-///
-/// # Safety
-/// The bytes with the element are readable.
-pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
-    let (byte, shift) = position::<BITS>(index);
-    // SAFETY: this function requires the bytes; the second is read only if the element reaches into it.
-    let word = unsafe {
-        let low = u16::from(base.add(byte).read());
-        if shift + BITS > 8 { low | u16::from(base.add(byte + 1).read()) << 8 } else { low }
-    };
-    (word >> shift) as u8 & ((1 << BITS) - 1)
-}
-
-/// Writes an element of such a stream and leaves its neighbours unchanged.
-///
-/// # Safety
-/// The bytes with the element are readable and writable.
-pub(crate) unsafe fn store_bits<const BITS: usize>(base: *mut u8, index: usize, code: u8) {
-    let (byte, shift) = position::<BITS>(index);
-    let mask = ((1_u16 << BITS) - 1) << shift;
-    let bits = u16::from(code) << shift & mask;
-    // SAFETY: as for `load_bits`.
-    unsafe {
-        let low = base.add(byte);
-        low.write(low.read() & !(mask as u8) | bits as u8);
-        if shift + BITS > 8 {
-            let high = base.add(byte + 1);
-            high.write(high.read() & !((mask >> 8) as u8) | (bits >> 8) as u8);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -381,23 +368,24 @@ mod tests {
     }
 
     #[test]
-    fn small_elements_are_packed() {
-        let mut bytes = [0xFF_u8; 5];
-        // SAFETY: six elements of 6 bits are 36 bits.
-        unsafe {
-            for index in 0..6 {
-                store_bits::<6>(bytes.as_mut_ptr(), index, 1 << index);
-                assert_eq!(load_bits::<6>(bytes.as_ptr(), index), 1 << index);
-            }
+    fn overflows_have_their_own_codes() {
+        for (format, beyond, half_step) in
+            [(E4M3, 0x7F, 464.0), (E5M2, 0x7C, 61440.0), (E4M3_FNUZ, 0x80, 248.0), (E5M2_FNUZ, 0x80, 61440.0)]
+        {
+            let most = format.largest_code();
+            let even = if most % 2 == 0 { most } else { beyond };
+            let of = |value: f32| format.encode_overflowing(value);
+            assert_eq!(
+                [of(half_step), of(half_step.next_down()), of(half_step.next_up())],
+                [even, most, beyond]
+            );
+            let sign = if beyond == 0x80 { 0 } else { 0x80 };
+            assert_eq!(
+                [of(f32::INFINITY), of(-1e30), of(-1.0)],
+                [beyond, beyond | sign, format.encode(-1.0)]
+            );
+            assert_eq!([of(f32::NAN), of(-f32::NAN)], [format.nan(), format.nan() | sign]);
         }
-        let stream = (0..6).fold(0_u64, |bits, index| bits | 1 << (7 * index)) | 0xF << 36;
-        assert_eq!(bytes, stream.to_le_bytes()[..5]);
-        let mut bytes = [0xAB_u8; 2];
-        // SAFETY: three elements of 4 bits are 12 bits.
-        unsafe {
-            store_bits::<4>(bytes.as_mut_ptr(), 0, 1);
-            store_bits::<4>(bytes.as_mut_ptr(), 2, 3);
-            assert_eq!((bytes, load_bits::<4>(bytes.as_ptr(), 1)), ([0xA1, 0xA3], 0xA));
-        }
+        assert_eq!(E2M1.encode_overflowing(1e9), E2M1.encode(6.0));
     }
 }

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
+use hipdnn_plugin_sdk::small_float;
 
-use crate::dtype::small_float;
 use crate::kernel::Refusal;
 use crate::layout::Walk;
 use crate::problem::Operand;

@@ -5,8 +5,9 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::rounding::to_odd;
+use hipdnn_plugin_sdk::small_float;
 
-use crate::dtype::small_float;
+use crate::dtype::packed_bits;
 use crate::kernel::Refusal;
 
 /// A type to compute in: `f32`, `f64`, or one of the reference's types for integers and booleans
@@ -152,13 +153,13 @@ macro_rules! packed {
         Element {
             load: |base, index| {
                 // SAFETY: `Element::load` is called with a readable element.
-                let $s = unsafe { small_float::load_bits::<$bits>(base, index) };
+                let $s = unsafe { packed_bits::load_bits::<$bits>(base, index) };
                 $load
             },
             store: |base, index, $r: $compute| {
                 let code: u8 = $store;
                 // SAFETY: `Element::store` is called with a writable element.
-                unsafe { small_float::store_bits::<$bits>(base, index, code) }
+                unsafe { packed_bits::store_bits::<$bits>(base, index, code) }
             },
         }
     };

@@ -2,5 +2,5 @@
 
 pub mod element;
 pub mod integer;
-pub(crate) mod small_float;
+pub(crate) mod packed_bits;
 pub(crate) mod sums;

@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use half::{bf16, f16};
+use hipdnn_plugin_sdk::small_float;
 
-use crate::dtype::small_float;
 use crate::simd::vector::Float;
 
 /// An element in its stored form.

@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::small_float::{load_bits, store_bits};
+use crate::dtype::packed_bits::{load_bits, store_bits};
 use crate::kernel::Refusal;
 use crate::simd::stored::{E2m1, E2m3, E3m2, E8m0, Int4};
 use crate::simd::vector::Float;

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
+use hipdnn_plugin_sdk::small_float::{E4M3, E5M2};
 
 use crate::form::{Binary, Comparison, Unary};
 use crate::scalar::Scalar;
@@ -13,8 +14,8 @@ pub fn encode(cell: u64, scalar: Scalar) -> [u8; 8] {
         Scalar::F16 => u64::from(to_half(real).to_bits()),
         Scalar::Bf16 => u64::from(to_bfloat16(real).to_bits()),
         Scalar::F32 => u64::from((real as f32).to_bits()),
-        Scalar::Fp8E4m3 => u64::from(byte_float(real, 3, 7)),
-        Scalar::Fp8E5m2 => u64::from(byte_float(real, 2, 15)),
+        Scalar::Fp8E4m3 => u64::from(E4M3.encode(real)),
+        Scalar::Fp8E5m2 => u64::from(E5M2.encode(real)),
         _ => cell,
     };
     bits.to_le_bytes()
@@ -31,46 +32,13 @@ pub fn decode(bytes: &[u8], scalar: Scalar) -> u64 {
         Scalar::Bf16 => bf16::from_bits(bits as u16).to_f64(),
         Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
         Scalar::F64 => f64::from_bits(bits),
-        Scalar::Fp8E4m3 => from_byte_float(bits as u8, 3, 7),
-        Scalar::Fp8E5m2 => from_byte_float(bits as u8, 2, 15),
+        Scalar::Fp8E4m3 => E4M3.decode(bits as u8),
+        Scalar::Fp8E5m2 => E5M2.decode(bits as u8),
         Scalar::I8 | Scalar::I32 | Scalar::I64 => return ((bits << shift) as i64 >> shift) as u64,
         Scalar::U8 => return bits,
         Scalar::Bool => return u64::from(bits != 0),
     };
     real.to_bits()
-}
-
-fn from_byte_float(bits: u8, mantissa: u32, bias: i32) -> f64 {
-    let sign = if bits & 128 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from((bits & 127) >> mantissa), f64::from(bits & ((1 << mantissa) - 1)));
-    let one = f64::from(1_u32 << mantissa);
-    if mantissa == 3 && bits & 127 == 127 || mantissa == 2 && exponent == 31 && fraction > 0.0 {
-        return f64::NAN;
-    }
-    if mantissa == 2 && exponent == 31 {
-        return sign * f64::INFINITY;
-    }
-    let (whole, exponent) = if exponent == 0 { (0.0, 1) } else { (1.0, exponent) };
-    sign * (whole + fraction / one) * f64::from(exponent - bias).exp2()
-}
-
-/// The nearest, ties to even, saturated.
-fn byte_float(real: f64, mantissa: u32, bias: i32) -> u8 {
-    let sign = if real.is_sign_negative() { 128 } else { 0 };
-    if real.is_nan() {
-        return sign | 127;
-    }
-    let most = if mantissa == 3 { 126 } else { 123 };
-    let size = real.abs();
-    // The codes of finite values rise with them.
-    let (mut best, mut least) = (0, f64::INFINITY);
-    for code in 0..=most {
-        let error = (from_byte_float(code, mantissa, bias) - size).abs();
-        if error < least || error == least && code % 2 == 0 {
-            (best, least) = (code, error);
-        }
-    }
-    if size > from_byte_float(most, mantissa, bias) { sign | most } else { sign | best }
 }
 
 /// The nearest value of a type.

@@ -4,6 +4,7 @@
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
+use hipdnn_plugin_sdk::small_float::{self, Format, decode_e8m0};
 
 use crate::data_type::DataType;
 
@@ -16,67 +17,16 @@ pub struct Elements {
     rising: Vec<(f64, u8)>,
 }
 
-/// The format of a small floating-point type.
-struct Format {
-    exponent_bits: u32,
-    mantissa_bits: u32,
-    bias: i32,
-    special: Special,
-}
-
-/// Which codes of a small floating-point type are not finite.
-#[derive(Clone, Copy, PartialEq)]
-enum Special {
-    /// The largest exponent is infinity and NaN.
-    Ieee,
-    /// The largest code of each sign is NaN.
-    LargestIsNan,
-    /// Negative zero is NaN.
-    NegativeZeroIsNan,
-    /// All are numbers.
-    None,
-}
-
 fn format(data_type: DataType) -> Option<Format> {
-    let make = |exponent_bits, mantissa_bits, bias, special| {
-        Some(Format { exponent_bits, mantissa_bits, bias, special })
-    };
     match data_type {
-        DataType::Fp8E4m3 => make(4, 3, 7, Special::LargestIsNan),
-        DataType::Fp8E5m2 => make(5, 2, 15, Special::Ieee),
-        DataType::Fp8E4m3Fnuz => make(4, 3, 8, Special::NegativeZeroIsNan),
-        DataType::Fp8E5m2Fnuz => make(5, 2, 16, Special::NegativeZeroIsNan),
-        DataType::Fp6E2m3 => make(2, 3, 1, Special::None),
-        DataType::Fp6E3m2 => make(3, 2, 3, Special::None),
-        DataType::Fp4E2m1 => make(2, 1, 1, Special::None),
+        DataType::Fp8E4m3 => Some(small_float::E4M3),
+        DataType::Fp8E5m2 => Some(small_float::E5M2),
+        DataType::Fp8E4m3Fnuz => Some(small_float::E4M3_FNUZ),
+        DataType::Fp8E5m2Fnuz => Some(small_float::E5M2_FNUZ),
+        DataType::Fp6E2m3 => Some(small_float::E2M3),
+        DataType::Fp6E3m2 => Some(small_float::E3M2),
+        DataType::Fp4E2m1 => Some(small_float::E2M1),
         _ => None,
-    }
-}
-
-impl Format {
-    fn decode(&self, code: u8) -> f64 {
-        let bits = u32::from(code);
-        let sign = if bits >> (self.exponent_bits + self.mantissa_bits) & 1 == 1 { -1.0 } else { 1.0 };
-        let exponent = bits >> self.mantissa_bits & ((1 << self.exponent_bits) - 1);
-        let mantissa = bits & ((1 << self.mantissa_bits) - 1);
-        let largest = (1 << self.exponent_bits) - 1;
-        let magnitude = bits & ((1 << (self.exponent_bits + self.mantissa_bits)) - 1);
-        match self.special {
-            Special::Ieee if exponent == largest => {
-                return if mantissa == 0 { sign * f64::INFINITY } else { f64::NAN };
-            }
-            Special::LargestIsNan if magnitude == (1 << (self.exponent_bits + self.mantissa_bits)) - 1 => {
-                return f64::NAN;
-            }
-            Special::NegativeZeroIsNan if magnitude == 0 && sign < 0.0 => return f64::NAN,
-            _ => {}
-        }
-        let fraction = f64::from(mantissa) / f64::from(1_u32 << self.mantissa_bits);
-        let (power, digit) = match exponent {
-            0 => (1 - self.bias, fraction),
-            exponent => (exponent.cast_signed() - self.bias, 1.0 + fraction),
-        };
-        sign * digit * f64::from(power).exp2()
     }
 }
 
@@ -90,10 +40,7 @@ impl Elements {
         let code = |code: u32| code.to_le_bytes()[0];
         let codes: Vec<f64> = match (format(data_type), data_type) {
             (Some(format), _) => (0..count).map(|number| format.decode(code(number))).collect(),
-            (None, DataType::Fp8E8m0) => {
-                let power = |number: u32| f64::from(number.cast_signed() - 127).exp2();
-                (0..count).map(|number| if number == 255 { f64::NAN } else { power(number) }).collect()
-            }
+            (None, DataType::Fp8E8m0) => (0..count).map(|number| decode_e8m0(code(number))).collect(),
             (None, DataType::Int4) => (0..count)
                 .map(|number| f64::from(number.cast_signed() - if number > 7 { 16 } else { 0 }))
                 .collect(),
