@@ -1,6 +1,7 @@
 //! Builds graphs as JSON, in single precision and packed.
 #![expect(clippy::indexing_slicing, reason = "JSON objects that are made here, to which keys are added")]
 
+use hipdnn::graph::packed_strides as packed;
 use serde_json::{Value, json};
 
 /// A tensor of a graph, by its uid.
@@ -11,22 +12,6 @@ pub type Uid = i64;
 pub struct Graph {
     tensors: Vec<Value>,
     nodes: Vec<Value>,
-}
-
-/// Packed row-major strides.
-fn packed(dims: &[i64]) -> Vec<i64> {
-    let mut stride = 1;
-    let mut strides: Vec<i64> = dims
-        .iter()
-        .rev()
-        .map(|dim| {
-            let this = stride;
-            stride *= dim;
-            this
-        })
-        .collect();
-    strides.reverse();
-    strides
 }
 
 impl Graph {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use hipdnn::graph::{Graph, Tensor};
 use hipdnn::{GraphBuilder, Handle};
+use hipdnn_plugin_sdk::wire::Span;
 
 use crate::failure::{Failure, Result};
 
@@ -20,12 +21,9 @@ pub struct Recording {
 
 /// The bytes from a tensor's first element to its last; none for elements below a byte.
 fn extent(tensor: &Tensor) -> Option<usize> {
-    let mut last = 0_usize;
-    for (dim, stride) in tensor.dims.iter().zip(&tensor.strides) {
-        let more = usize::try_from(dim.checked_sub(1)?).ok()?.checked_mul(usize::try_from(*stride).ok()?)?;
-        last = last.checked_add(more)?;
-    }
-    last.checked_add(1)?.checked_mul(tensor.data_type.size()?)
+    let dims = tensor.dims.iter().copied().zip(tensor.strides.iter().copied());
+    let span = Span::of(tensor.data_type.size()?, dims)?;
+    usize::try_from(span.end).ok().filter(|_| span.begin == 0)
 }
 
 impl Recording {

@@ -1,5 +1,8 @@
 //! Views: the layout of a value's elements in a buffer.
 
+/// Packed strides, the last dimension innermost.
+pub use hipdnn::graph::packed_strides as packed;
+
 use crate::model::Element;
 
 /// A buffer seen as a tensor. Offset and strides count elements.
@@ -123,17 +126,6 @@ impl View {
         let last: i64 = self.dims.iter().zip(&self.strides).map(|(dim, stride)| (dim - 1) * stride).sum();
         self.offset + last + 1
     }
-}
-
-/// Packed strides, the last dimension innermost.
-pub fn packed(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1_i64; dims.len()];
-    let mut stride = 1_i64;
-    for (to, dim) in strides.iter_mut().zip(dims).rev() {
-        *to = stride;
-        stride = stride.saturating_mul((*dim).max(1));
-    }
-    strides
 }
 
 /// The number of elements.
