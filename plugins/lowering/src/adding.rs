@@ -65,7 +65,7 @@ pub(crate) fn spread(operand: &Operand) -> [usize; MAX_RANK] {
 }
 
 /// Refuses tensors that do not hold real numbers.
-pub(crate) fn check_floats(tensors: &[(&str, Option<DataType>)]) -> Result<(), Refusal> {
+pub fn check_floats(tensors: &[(&str, Option<DataType>)]) -> Result<(), Refusal> {
     for (name, data_type) in tensors {
         let is_float = |data_type: &DataType| {
             matches!(data_type, DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16)

@@ -27,6 +27,7 @@ pub mod window_limits;
 
 use std::collections::HashSet;
 
+pub use adding::check_floats;
 use hipdnn_kernels::Target;
 use hipdnn_kernels::domain::Written;
 use hipdnn_plugin_planner::Refusal;

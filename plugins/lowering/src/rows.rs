@@ -99,7 +99,7 @@ pub(crate) fn reduction(node: &mut Adding<'_>, p: &Reduction) -> Result<(), Refu
 }
 
 /// Mean, variance, scale and bias of a batch normalization.
-pub(crate) fn channels(p: &Inference) -> [(&'static str, batchnorm::Parameter); 4] {
+pub fn channels(p: &Inference) -> [(&'static str, batchnorm::Parameter); 4] {
     let spread = match p.spread {
         batchnorm::Spread::InvVariance(part) => ("inv_variance", part),
         batchnorm::Spread::Variance(part, _) => ("variance", part),
@@ -108,7 +108,7 @@ pub(crate) fn channels(p: &Inference) -> [(&'static str, batchnorm::Parameter); 
 }
 
 /// The slot of epsilon.
-pub(crate) fn epsilon(p: &Inference) -> Option<usize> {
+pub fn epsilon(p: &Inference) -> Option<usize> {
     match p.spread {
         batchnorm::Spread::InvVariance(_) => None,
         batchnorm::Spread::Variance(_, epsilon) => Some(epsilon.slot),
@@ -185,7 +185,7 @@ pub(crate) fn normalization(node: &mut Adding<'_>, p: &Forward) -> Result<(), Re
 }
 
 /// Mean and inverse saved by the forward pass.
-pub(crate) fn saved(p: &Backward) -> [Option<Spread>; 2] {
+pub fn saved(p: &Backward) -> [Option<Spread>; 2] {
     match p.statistics {
         Statistics::Saved { mean, inverse } => [mean, Some(inverse)],
         Statistics::Computed(_) => [None, None],

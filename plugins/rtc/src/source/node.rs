@@ -2,6 +2,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
+use hipdnn_plugin_lowering::check_floats;
+use hipdnn_plugin_lowering::rows::{channels, epsilon, saved};
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_planner::problem::batchnorm::{self, Batchnorm};
 use hipdnn_plugin_planner::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
@@ -425,47 +427,6 @@ impl Item {
     fn part(&self, part: &Spread, group: &mut Group, graph: &Graph) -> Result<usize, Refusal> {
         group.operand(graph, self.uids[part.slot], part.strides, self.real)
     }
-}
-
-/// Mean, variance, scale and bias of a batch normalization.
-fn channels(p: &batchnorm::Inference) -> [(&'static str, batchnorm::Parameter); 4] {
-    let spread = match p.spread {
-        batchnorm::Spread::InvVariance(part) => ("inv_variance", part),
-        batchnorm::Spread::Variance(part, _) => ("variance", part),
-    };
-    [("mean", p.mean), spread, ("scale", p.scale), ("bias", p.bias)]
-}
-
-/// The slot of epsilon.
-fn epsilon(p: &batchnorm::Inference) -> Option<usize> {
-    match p.spread {
-        batchnorm::Spread::InvVariance(_) => None,
-        batchnorm::Spread::Variance(_, epsilon) => Some(epsilon.slot),
-    }
-}
-
-/// Mean and inverse saved by the forward pass.
-fn saved(p: &Backward) -> [Option<Spread>; 2] {
-    match p.statistics {
-        Statistics::Saved { mean, inverse } => [mean, Some(inverse)],
-        Statistics::Computed(_) => [None, None],
-    }
-}
-
-fn check_floats(tensors: &[(&str, Option<DataType>)]) -> Result<(), Refusal> {
-    for (name, data_type) in tensors {
-        if let Some(data_type) = data_type.filter(|data_type| !is_float(*data_type)) {
-            return Err(format!(
-                "{name}: data type is {}, expected float, double, half or bfloat16",
-                data_type.name()
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_float(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16)
 }
 
 /// The strides of a tensor with the domain's dimensions: 0 along those of size 1.
