@@ -1,7 +1,5 @@
 //! What engines are ranked by where predictions rank them.
 
-use std::ffi::CStr;
-
 /// A metric of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Metric {
@@ -23,14 +21,6 @@ impl Metric {
         match self {
             Self::Tflops => "tflops",
             Self::Time => "time",
-        }
-    }
-
-    /// Its name for plugins.
-    pub fn c_name(self) -> &'static CStr {
-        match self {
-            Self::Tflops => c"tflops",
-            Self::Time => c"time",
         }
     }
 
@@ -59,7 +49,6 @@ mod tests {
     fn metrics_have_names_and_directions() {
         for metric in [Metric::Tflops, Metric::Time] {
             assert_eq!(Metric::named(metric.name()), Some(metric));
-            assert_eq!(metric.c_name().to_str(), Ok(metric.name()));
             let better = |seconds| metric.key(metric.value(1e9, seconds));
             assert!(better(1e-3) < better(2e-3), "{metric:?}");
         }

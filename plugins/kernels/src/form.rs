@@ -2,7 +2,7 @@
 //!
 //! Every value is assigned once and is visible in its block and the blocks inside it; constants are visible everywhere. Locals and tiles
 //! are the only variables.
-//! All threads of a workgroup reach a [`Instruction::Barrier`], and all threads of a subgroup each subgroup reduction, shuffle and
+//! All threads of a workgroup reach a [`Instruction::Barrier`], and all threads of a subgroup each shuffle and
 //! tile instruction, together, except for [`Instruction::TileGet`] and [`Instruction::TileSet`].
 
 use crate::scalar::{Scalar, Type};
@@ -214,17 +214,6 @@ pub enum Comparison {
     GreaterEqual,
 }
 
-/// A reduction in a subgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// The sum.
-    Add,
-    /// The least.
-    Min,
-    /// The greatest.
-    Max,
-}
-
 /// A number of the thread, an `I32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
@@ -293,8 +282,6 @@ pub enum Instruction {
     AsyncWait { pending: u8 },
     /// Waits for all threads of the workgroup; what they wrote before is seen after it.
     Barrier,
-    /// The reduction of all lanes of a subgroup.
-    SubgroupReduce { out: Value, op: Reduction, x: Value },
     /// The value of the lane whose number differs in the bits of `mask`.
     ShuffleXor { out: Value, x: Value, mask: u32 },
     /// The value of the lane `lane`, an `I32`.
@@ -302,7 +289,7 @@ pub enum Instruction {
     /// One of two blocks.
     If { condition: Value, then: Block, otherwise: Block },
     /// `var` from `start` by `step` while less than `end`; all `I32`. `step` is positive.
-    For { var: Value, start: Value, end: Value, step: Value, body: Block, unroll: bool },
+    For { var: Value, start: Value, end: Value, step: Value, body: Block },
     /// Sets all elements; x has the type of the tile's elements.
     TileFill { tile: Tile, x: Value },
     /// Loads a tile from `index` on. Memory and tile have the same type of elements; `index` and `stride` are multiples of `aligned`.

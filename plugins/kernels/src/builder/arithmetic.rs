@@ -1,7 +1,7 @@
 //! Values computed from values.
 
 use super::{Builder, Operand};
-use crate::form::{Binary, Comparison, Constant, Instruction, Reduction, Unary, Value};
+use crate::form::{Binary, Comparison, Constant, Instruction, Unary, Value};
 use crate::scalar::{Scalar, Type};
 
 macro_rules! binaries {
@@ -194,14 +194,6 @@ impl Builder {
         }
         let out = self.value(type_.scalar);
         self.push(Instruction::Extract { out, x, lane: lane as u8 });
-        out
-    }
-
-    /// The reduction of all lanes of the subgroup.
-    pub fn subgroup_reduce(&mut self, op: Reduction, x: Value) -> Value {
-        let type_ = self.type_of(x);
-        let out = self.value(type_);
-        self.push(Instruction::SubgroupReduce { out, op, x });
         out
     }
 

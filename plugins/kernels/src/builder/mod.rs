@@ -281,33 +281,11 @@ impl Builder {
         step: impl Operand,
         body: impl FnOnce(&mut Self, Value),
     ) {
-        self.loops(start, end, step, false, body);
-    }
-
-    /// As [`Builder::for_range`], but the compiler is asked to unroll the loop.
-    pub fn for_unrolled(
-        &mut self,
-        start: impl Operand,
-        end: impl Operand,
-        step: impl Operand,
-        body: impl FnOnce(&mut Self, Value),
-    ) {
-        self.loops(start, end, step, true, body);
-    }
-
-    fn loops(
-        &mut self,
-        start: impl Operand,
-        end: impl Operand,
-        step: impl Operand,
-        unroll: bool,
-        body: impl FnOnce(&mut Self, Value),
-    ) {
         let like = Scalar::I32.into();
         let [start, end, step] = [start.of(self, like), end.of(self, like), step.of(self, like)];
         let var = self.value(Scalar::I32);
         let body = self.block(|b| body(b, var));
-        self.push(Instruction::For { var, start, end, step, body, unroll });
+        self.push(Instruction::For { var, start, end, step, body });
     }
 
     /// Waits for all threads of the workgroup.

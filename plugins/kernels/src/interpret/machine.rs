@@ -8,7 +8,7 @@
 use super::Argument;
 use super::element::{binary, compare, convert, decode, encode, rounded, unary, wrapped};
 use super::memory::{Array, Copies, Store};
-use crate::form::{Binary, Block, Constant, Index, Instruction, Kernel, Reduction, Value};
+use crate::form::{Binary, Block, Constant, Index, Instruction, Kernel, Value};
 use crate::scalar::Scalar;
 
 pub(super) struct Machine<'a, 'b> {
@@ -289,23 +289,6 @@ impl<'a, 'b> Machine<'a, 'b> {
             }
             Instruction::Barrier => {
                 self.store.barrier();
-                Ok(())
-            }
-            Instruction::SubgroupReduce { out, op, x } => {
-                self.whole_groups(active, "a reduction")?;
-                let (scalar, subgroup) = (self.scalar(*x), self.kernel.subgroup as usize);
-                let op = match op {
-                    Reduction::Add => Binary::Add,
-                    Reduction::Min => Binary::Min,
-                    Reduction::Max => Binary::Max,
-                };
-                for lanes in active.chunks(subgroup) {
-                    let mut all = self.of(*x, lanes[0]);
-                    for thread in &lanes[1..] {
-                        all = binary(op, all, self.of(*x, *thread), scalar)?;
-                    }
-                    lanes.iter().for_each(|thread| self.values[out.0 as usize][*thread] = all);
-                }
                 Ok(())
             }
             Instruction::ShuffleXor { out, x, mask } => {

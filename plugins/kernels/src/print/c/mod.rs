@@ -8,7 +8,7 @@ use std::fmt::Write;
 use crate::form::{Block, Constant, Index, Instruction, Kernel, Memory, Parameter, Value};
 use crate::scalar::{Scalar, Type};
 use crate::target::Language;
-use spelling::{binary, comparison, reduction, type_name, unary};
+use spelling::{binary, comparison, type_name, unary};
 
 /// HIP's definitions, before [`PRELUDE`].
 pub const HIP: &str = include_str!("hip.h");
@@ -273,11 +273,6 @@ impl Printer<'_> {
             Instruction::AsyncCommit => line!(self, "copies_commit();"),
             Instruction::AsyncWait { pending } => line!(self, "copies_wait<{pending}>();"),
             Instruction::Barrier => line!(self, "__syncthreads();"),
-            Instruction::SubgroupReduce { out, op, x } => {
-                let x = self.v(*x);
-                let subgroup = self.kernel.subgroup;
-                self.define(*out, format_args!("reduced<{}, {subgroup}>({x})", reduction(*op)));
-            }
             Instruction::ShuffleXor { out, x, mask } => {
                 let (size, x) = (self.size(*x), self.v(*x));
                 self.define(*out, format_args!("exchange<{size}>::swapped<{mask}>({x})"));
@@ -296,9 +291,9 @@ impl Printer<'_> {
                 }
                 line!(self, "}}");
             }
-            Instruction::For { var, start, end, step, body, unroll } => {
+            Instruction::For { var, start, end, step, body } => {
                 let (start, end, step) = (self.v(*start), self.v(*end), self.v(*step));
-                line!(self, "#pragma unroll{}", if *unroll { "" } else { " 1" });
+                line!(self, "#pragma unroll 1");
                 line!(self, "for (int v{0} = {start}; v{0} < {end}; v{0} += {step}) {{", var.0);
                 self.nested(body);
                 line!(self, "}}");

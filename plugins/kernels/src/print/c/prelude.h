@@ -252,39 +252,6 @@ struct exchange<1> {
         return as<T>((unsigned char)taken_bits(as<unsigned char>(x), lane));
     }
 };
-struct join_add {
-    template <class T>
-    static DEVICE T of(T x, T y)
-    {
-        return x + y;
-    }
-};
-struct join_max {
-    template <class T>
-    static DEVICE T of(T x, T y)
-    {
-        return x >= y || x != x ? x : y;
-    }
-};
-struct join_min {
-    template <class T>
-    static DEVICE T of(T x, T y)
-    {
-        return x <= y || x != x ? x : y;
-    }
-};
-template <class Join, int LANES, class T>
-DEVICE T reduced(T x)
-{
-    if (LANES > 32)
-        x = Join::of(x, exchange<sizeof(T)>::template swapped<32>(x));
-    if (LANES > 16)
-        x = Join::of(x, exchange<sizeof(T)>::template swapped<16>(x));
-    x = Join::of(x, exchange<sizeof(T)>::template swapped<8>(x));
-    x = Join::of(x, exchange<sizeof(T)>::template swapped<4>(x));
-    x = Join::of(x, exchange<sizeof(T)>::template swapped<2>(x));
-    return Join::of(x, exchange<sizeof(T)>::template swapped<1>(x));
-}
 DEVICE float multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
 DEVICE double multiply_add(double x, double y, double z) { return fma(x, y, z); }
 DEVICE int multiply_add(int x, int y, int z) { return x * y + z; }

@@ -1,6 +1,6 @@
 //! How types and functions are spelled.
 
-use crate::form::{Binary, Comparison, Reduction, Unary};
+use crate::form::{Binary, Comparison, Unary};
 use crate::scalar::{Scalar, Type};
 
 /// The C++ type of values.
@@ -31,14 +31,6 @@ pub(super) fn comparison(op: Comparison) -> &'static str {
         Comparison::LessEqual => "<=",
         Comparison::Greater => ">",
         Comparison::GreaterEqual => ">=",
-    }
-}
-
-pub(super) fn reduction(op: Reduction) -> &'static str {
-    match op {
-        Reduction::Add => "join_add",
-        Reduction::Min => "join_min",
-        Reduction::Max => "join_max",
     }
 }
 

@@ -38,15 +38,14 @@ pub(crate) fn everything(target: &Target) -> crate::Kernel {
     b.barrier();
     let scale = b.convert(passed, Scalar::F32);
     let total = b.local(Scalar::F32, scale);
-    b.for_unrolled(0, 4, 1, |b, i| {
+    b.for_range(0, 4, 1, |b, i| {
         let t = b.get(total);
         let i = b.convert(i, Scalar::F32);
         let sum = b.fma(t, i, 1.5);
         b.set(total, sum);
     });
     let t = b.get(total);
-    let all = b.subgroup_reduce(crate::form::Reduction::Max, t);
-    let swapped = b.shuffle_xor(all, 16);
+    let swapped = b.shuffle_xor(t, 16);
     let halves = b.convert(swapped, Scalar::F16);
     let other = b.shuffle(halves, lane);
     b.store(Memory::Global(y), place, other);

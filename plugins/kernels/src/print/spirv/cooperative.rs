@@ -174,7 +174,7 @@ impl Printer<'_> {
                 let type_ = self.type_id(variable.1);
                 let length = self.op(Op::CooperativeMatrixLengthKHR, U32, &[type_]);
                 let [first, step] = [0, 1].map(|number| self.int(number));
-                self.count([first, length, step], false, |p, slot| {
+                self.count([first, length, step], |p, slot| {
                     let own = p.component(variable.0, matrix.element, slot)?;
                     p.assign(*element, vec![own]);
                     p.block(body)?;

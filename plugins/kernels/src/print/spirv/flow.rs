@@ -1,13 +1,11 @@
 //! Instructions in order, branches and loops.
 
 use rspirv::dr::{Instruction as Word_, Operand};
-use rspirv::spirv::{
-    BuiltIn, Capability, GroupOperation, LoopControl, MemorySemantics, Op, Scope, SelectionControl, Word,
-};
+use rspirv::spirv::{BuiltIn, Capability, LoopControl, MemorySemantics, Op, Scope, SelectionControl, Word};
 
 use super::ids::{Kind, PointedTo, U32};
 use super::{Printer, packed};
-use crate::form::{Constant, Index, Instruction, Reduction, Value};
+use crate::form::{Constant, Index, Instruction, Value};
 use crate::scalar::Scalar;
 
 impl Printer<'_> {
@@ -87,14 +85,8 @@ impl Printer<'_> {
                 }
             }
             I::If { condition, then, otherwise } => self.branch(*condition, then, otherwise)?,
-            I::For { var, start, end, step, body, unroll } => {
-                self.repeat(*var, [*start, *end, *step], body, *unroll)?
-            }
+            I::For { var, start, end, step, body } => self.repeat(*var, [*start, *end, *step], body)?,
             I::Barrier => self.barrier(),
-            I::SubgroupReduce { out, op, x } => {
-                let scalar = self.type_of(*x).scalar;
-                self.each(*out, &[*x], |p, _, e| p.reduce(*op, scalar, e))?;
-            }
             I::ShuffleXor { out, x, mask } => {
                 let mask = self.int(i64::from(*mask));
                 self.shuffle(Op::GroupNonUniformShuffleXor, *out, *x, mask)?;
@@ -240,15 +232,9 @@ impl Printer<'_> {
         self.either(condition, |p| p.block(then), |p| p.block(otherwise))
     }
 
-    fn repeat(
-        &mut self,
-        var: Value,
-        range: [Value; 3],
-        body: &[Instruction],
-        unroll: bool,
-    ) -> Result<(), String> {
+    fn repeat(&mut self, var: Value, range: [Value; 3], body: &[Instruction]) -> Result<(), String> {
         let range = range.map(|value| self.single(value));
-        self.count(range, unroll, |p, now| {
+        self.count(range, |p, now| {
             p.assign(var, vec![now]);
             p.block(body)
         })
@@ -258,7 +244,6 @@ impl Printer<'_> {
     pub(super) fn count(
         &mut self,
         [start, end, step]: [Word; 3],
-        unroll: bool,
         body: impl FnOnce(&mut Self, Word) -> Result<(), String>,
     ) -> Result<(), String> {
         let variable = self.variable(U32);
@@ -266,11 +251,8 @@ impl Printer<'_> {
         let [head, check, inside, next, behind] = [(); 5].map(|()| self.id());
         self.jump(head);
         self.label(head);
-        let control = if unroll { LoopControl::UNROLL } else { LoopControl::NONE };
-        self.act(
-            Op::LoopMerge,
-            vec![Operand::IdRef(behind), Operand::IdRef(next), Operand::LoopControl(control)],
-        );
+        let control = Operand::LoopControl(LoopControl::NONE);
+        self.act(Op::LoopMerge, vec![Operand::IdRef(behind), Operand::IdRef(next), control]);
         self.jump(check);
         self.label(check);
         let now = self.get(variable);
@@ -302,25 +284,6 @@ impl Printer<'_> {
         let semantics = self.int(i64::from(semantics.bits()));
         let scope = self.scope(Scope::Workgroup);
         self.act(Op::ControlBarrier, vec![scope.clone(), scope, Operand::IdMemorySemantics(semantics)]);
-    }
-
-    fn reduce(&mut self, op: Reduction, scalar: Scalar, elements: &[Word]) -> Result<Word, String> {
-        let op = match (op, self.kind(scalar)) {
-            (Reduction::Add, Kind::Float(_)) => Op::GroupNonUniformFAdd,
-            (Reduction::Min, Kind::Float(_)) => Op::GroupNonUniformFMin,
-            (Reduction::Max, Kind::Float(_)) => Op::GroupNonUniformFMax,
-            (Reduction::Add, _) => Op::GroupNonUniformIAdd,
-            (Reduction::Min, _) => Op::GroupNonUniformSMin,
-            (Reduction::Max, _) => Op::GroupNonUniformSMax,
-        };
-        self.need(Capability::GroupNonUniform);
-        self.need(Capability::GroupNonUniformArithmetic);
-        let kind = self.kind(scalar);
-        let type_ = self.type_id(kind);
-        let scope = self.scope(Scope::Subgroup);
-        let element = elements.first().copied().unwrap_or_default();
-        let operands = vec![scope, Operand::GroupOperation(GroupOperation::Reduce), Operand::IdRef(element)];
-        Ok(self.op_typed(op, type_, operands))
     }
 
     fn shuffle(&mut self, op: Op, out: Value, x: Value, lane: Word) -> Result<(), String> {

@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 use crate::Builder;
-use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Reduction, Role, Unary};
+use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Role, Unary};
 use crate::product::plan::{Plan, Work};
 use crate::product::{Matrix, Product, write_as};
 use crate::target::{CooperativeShape, Target, VulkanDevice};
@@ -171,7 +171,6 @@ fn mixed(parameters: usize) -> Kernel {
         b.set(sum, more);
     });
     let own = b.get(sum);
-    let own = b.subgroup_reduce(Reduction::Add, own);
     let other = b.shuffle_xor(own, 1);
     b.store(Memory::Shared(shared), thread, other);
     b.barrier();
