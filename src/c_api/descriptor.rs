@@ -50,11 +50,8 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor.
-///
-/// # Safety
-/// Any value may be passed; anything but a live descriptor is refused.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
+pub extern "C" fn hipdnnBackendDestroyDescriptor(
     descriptor: hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
     guard(
@@ -121,11 +118,8 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is already finalized, or lacks an attribute;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin reports success without a usable result.
-///
-/// # Safety
-/// Any value may be passed; anything but a live descriptor is refused.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
+pub extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnBackendFinalize",
         move || format!("descriptor={}", describe::descriptor(descriptor.cast())),

@@ -46,11 +46,8 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
-///
-/// # Safety
-/// Any value may be passed; anything but a live handle is refused.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
+pub extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnDestroy",
         move || format!("handle={handle:p}"),

@@ -100,9 +100,8 @@ impl Module {
     }
 }
 
-/// # Safety
-/// None: it hands out tables that live for ever.
-unsafe extern "C" fn export_table(number: u32) -> *const c_void {
+/// Tables that live for ever.
+extern "C" fn export_table(number: u32) -> *const c_void {
     match number {
         CALLBACKS => (&raw const CALLBACK_TABLE).cast(),
         VERSION => (&raw const VERSION_TABLE).cast(),
@@ -127,9 +126,7 @@ unsafe extern "C" fn functions(module: c_int, table: *mut *const Place, count: *
     1
 }
 
-/// # Safety
-/// None: it does nothing.
-unsafe extern "C" fn set_profilers_version(_: u32) {}
+extern "C" fn set_profilers_version(_: u32) {}
 
 /// The range functions of the profiler that the process runs under.
 pub fn profiler() -> Option<&'static Profiler> {

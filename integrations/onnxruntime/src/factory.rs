@@ -135,7 +135,7 @@ unsafe fn whole<'a>(factory: *const OrtEpFactory) -> &'a Factory {
 /// # Safety
 /// `factory` is one that this library made.
 unsafe fn of(factory: *const OrtEpFactory) -> Ort {
-    // SAFETY: the caller passes ONNX Runtime's factory.
+    // SAFETY: this function requires a factory of this library, which ONNX Runtime keeps during its calls.
     unsafe { whole(factory) }.ort
 }
 
@@ -148,28 +148,20 @@ unsafe fn kind(ort: Ort, device: *const OrtHardwareDevice) -> c_int {
     unsafe { ort.api.HardwareDevice_Type(device) }
 }
 
-/// # Safety
-/// Nothing is used.
-unsafe extern "C" fn get_name(_: *const OrtEpFactory) -> *const c_char {
+extern "C" fn get_name(_: *const OrtEpFactory) -> *const c_char {
     NAME.as_ptr()
 }
 
-/// # Safety
-/// Nothing is used.
-unsafe extern "C" fn get_vendor(_: *const OrtEpFactory) -> *const c_char {
+extern "C" fn get_vendor(_: *const OrtEpFactory) -> *const c_char {
     VENDOR.as_ptr()
 }
 
-/// # Safety
-/// Nothing is used.
-unsafe extern "C" fn get_vendor_id(_: *const OrtEpFactory) -> u32 {
+extern "C" fn get_vendor_id(_: *const OrtEpFactory) -> u32 {
     // The CPU engines have no PCI vendor.
     0
 }
 
-/// # Safety
-/// Nothing is used.
-unsafe extern "C" fn get_version(_: *const OrtEpFactory) -> *const c_char {
+extern "C" fn get_version(_: *const OrtEpFactory) -> *const c_char {
     VERSION.as_ptr()
 }
 
@@ -191,7 +183,7 @@ unsafe extern "C" fn get_supported_devices(
         }
         // SAFETY: the array has `count` devices, which live as long as ONNX Runtime.
         let devices: Vec<_> = (0..count).map(|at| unsafe { devices.add(at).read() }).collect();
-        // SAFETY: non-null devices are alive.
+        // SAFETY: a device that is not null was passed by ONNX Runtime, whose devices live as long as itself.
         let is_cpu =
             |device: &*const OrtHardwareDevice| !device.is_null() && unsafe { kind(ort, *device) } == CPU;
         let mut found = 0;
@@ -212,7 +204,7 @@ unsafe extern "C" fn get_supported_devices(
         // SAFETY: ONNX Runtime passes its factory.
         let whole = unsafe { whole(factory) };
         if let Some(side) = whole.side().filter(|_| cpus.len() < room) {
-            // SAFETY: the devices are alive.
+            // SAFETY: the devices were passed by ONNX Runtime, whose devices live as long as itself.
             let device = match unsafe { side.among(&devices) } {
                 Some(device) => device,
                 None => whole.keep(side.hardware()?),
@@ -387,7 +379,7 @@ unsafe fn hand_out<T>(
     made: *mut *mut T,
     make: impl FnOnce(&Arc<Factory>) -> *mut T,
 ) -> *mut OrtStatus {
-    // SAFETY: the caller passes ONNX Runtime's factory.
+    // SAFETY: this function requires a factory of this library, which ONNX Runtime keeps during its calls.
     let factory = unsafe { Factory::reference(factory) };
     guard(factory.ort, "creating an object", || {
         if made.is_null() {

@@ -24,7 +24,7 @@ fn handle() -> usize {
     *HANDLE.get_or_init(|| {
         let folder = c"/nonexistent".as_ptr();
         let mut handle = null_mut();
-        // SAFETY: one path, and a pointer that is writable.
+        // SAFETY: the array is one path that ends with a NUL, and the function writes only to the local `handle`.
         unsafe {
             c_api::hipdnnSetEnginePluginPaths_ext(1, &raw const folder, 1);
             c_api::hipdnnCreate(&raw mut handle);
@@ -118,11 +118,9 @@ pub(crate) fn run(data: &[u8]) {
             0 => {
                 let kind = usize::from(bytes.byte());
                 let kind = Kind::VARIANTS.get(kind).map_or(kind as i32, |kind| *kind as i32);
-                // SAFETY: descriptors are looked up whatever they are, and the output is writable.
-                unsafe {
-                    c_api::hipdnnBackendDestroyDescriptor(at);
-                    c_api::hipdnnBackendCreateDescriptor(kind, &raw mut descriptors[place]);
-                }
+                c_api::hipdnnBackendDestroyDescriptor(at);
+                // SAFETY: the function writes only to the element of the local array.
+                unsafe { c_api::hipdnnBackendCreateDescriptor(kind, &raw mut descriptors[place]) };
             }
             1 => {
                 let call = Call::read(&mut bytes, &descriptors);
@@ -137,10 +135,7 @@ pub(crate) fn run(data: &[u8]) {
                 // SAFETY: descriptors are looked up whatever they are, and the array has room for the elements that are said.
                 unsafe { c_api::hipdnnBackendGetAttribute(at, name, kind, room, &raw mut count, to) };
             }
-            // SAFETY: descriptors are looked up whatever they are.
-            3 => unsafe {
-                c_api::hipdnnBackendFinalize(at);
-            },
+            3 => _ = c_api::hipdnnBackendFinalize(at),
             4 => {
                 let mut size = 0;
                 // SAFETY: descriptors are looked up whatever they are, and the size is writable.
@@ -159,7 +154,6 @@ pub(crate) fn run(data: &[u8]) {
         }
     }
     for descriptor in descriptors {
-        // SAFETY: descriptors are looked up whatever they are.
-        unsafe { c_api::hipdnnBackendDestroyDescriptor(descriptor) };
+        c_api::hipdnnBackendDestroyDescriptor(descriptor);
     }
 }

@@ -97,6 +97,6 @@ fn use_graph(descriptor: hipdnnBackendDescriptor_t) {
                 c_api::hipdnnBackendGetSerializedBinaryGraph_ext(descriptor, size, &raw mut size, to);
             assert_eq!(status, 0);
         }
-        assert_eq!(c_api::hipdnnBackendDestroyDescriptor(descriptor), 0);
     }
+    assert_eq!(c_api::hipdnnBackendDestroyDescriptor(descriptor), 0);
 }

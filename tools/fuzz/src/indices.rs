@@ -157,8 +157,7 @@ fn make(kind: Kind) -> hipdnnBackendDescriptor_t {
 }
 
 fn finalize(descriptor: hipdnnBackendDescriptor_t) {
-    // SAFETY: any descriptor may be passed.
-    assert_eq!(unsafe { c_api::hipdnnBackendFinalize(descriptor) }, 0);
+    assert_eq!(c_api::hipdnnBackendFinalize(descriptor), 0);
 }
 
 /// Memory whose last byte is adjacent to a guard page.
@@ -239,7 +238,7 @@ fn cases() -> Vec<Case> {
     let file = crate::plugins().join("libhipdnn_cpu_plugin.so");
     let file = CString::new(&*paths::bytes(file.as_os_str())).expect("a path");
     let (mut handle, path) = (null_mut(), file.as_ptr());
-    // SAFETY: one path, and a pointer that is writable.
+    // SAFETY: the array is one path that ends with a NUL, and the function writes only to the local `handle`.
     unsafe {
         assert_eq!(c_api::hipdnnSetEnginePluginPaths_ext(1, &raw const path, 1), 0);
         assert_eq!(c_api::hipdnnCreate(&raw mut handle), 0);

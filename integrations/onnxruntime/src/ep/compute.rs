@@ -150,6 +150,4 @@ unsafe extern "C" fn compute(
     guard(compute.ort, "Compute", || compute.run(context))
 }
 
-/// # Safety
-/// Nothing is used.
-unsafe extern "C" fn release_state(_: *mut OrtNodeComputeInfo, _: *mut c_void) {}
+extern "C" fn release_state(_: *mut OrtNodeComputeInfo, _: *mut c_void) {}

@@ -230,13 +230,8 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
                 }
             }
         }
-        // SAFETY: the tensors have the channels in these rows.
-        let (from, first_output) = unsafe {
-            (
-                x.at(tensors[x.slot], [image, first, 0, 0]),
-                y.at(tensors[y.slot], [image, first, part.rows.start, 0]),
-            )
-        };
+        let from = x.at(tensors[x.slot], [image, first, 0, 0]);
+        let first_output = y.at(tensors[y.slot], [image, first, part.rows.start, 0]);
         let (input, input_strides) = if let Some(transposition) = transposition {
             let copy = PackSource {
                 from: from.wrapping_add(lines.start * x.strides[2] * x.run.size),

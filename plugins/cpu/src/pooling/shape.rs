@@ -82,11 +82,9 @@ impl<T: Float> Volume<T> {
         tensors: &[*mut u8],
         [image, channel, depth, row, column]: [usize; 5],
     ) -> *mut u8 {
-        // SAFETY: the element is valid, as this function requires.
-        unsafe {
-            let first = self.image.at(tensors[self.image.slot], [image, channel, row, column]);
-            first.add(depth * self.depth * self.image.run.size)
-        }
+        let first = self.image.at(tensors[self.image.slot], [image, channel, row, column]);
+        // SAFETY: the element is inside the tensor, as this function requires.
+        unsafe { first.add(depth * self.depth * self.image.run.size) }
     }
 
     /// Whether the elements of a channel are contiguous.

@@ -129,11 +129,8 @@ impl<T: Float> Image<T> {
     }
 
     /// The address of an element. The pointer may be that of rows that do not exist: some kernels get a part of an image.
-    ///
-    /// # Safety
-    /// The tensor has the element.
     #[inline(always)]
-    pub(crate) unsafe fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
+    pub(crate) fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
         let [images, channels, rows, columns] = self.strides;
         let offset = image * images + channel * channels + row * rows + column * columns;
         base.wrapping_add(offset * self.run.size)

@@ -56,8 +56,7 @@ impl Packed {
         let first: *mut u8 = lines.as_mut_ptr().cast();
         let first = first.map_addr(|address| address.next_multiple_of(alignment));
         if alignment >= LARGE_PAGE && lines.capacity() > 0 {
-            // SAFETY: the memory has these bytes, and advice does not change them. Failure is harmless.
-            unsafe { advise_large_pages(first.cast(), bytes) };
+            advise_large_pages(first, bytes);
         }
         Self { first, ..Self::of(lines) }
     }

@@ -42,9 +42,7 @@ unsafe extern "C" fn malloc(pointer: *mut *mut c_void, _: usize) -> hipError_t {
     answer("malloc", memory, null_mut())
 }
 
-/// # Safety
-/// None: the pointer is only noted.
-unsafe extern "C" fn free(pointer: *mut c_void) -> hipError_t {
+extern "C" fn free(pointer: *mut c_void) -> hipError_t {
     answer("free", pointer, null_mut())
 }
 
@@ -58,29 +56,21 @@ unsafe extern "C" fn create(event: *mut hipEvent_t, flags: c_uint) -> hipError_t
     answer("create", it, null_mut())
 }
 
-/// # Safety
-/// None: the event is only noted.
-unsafe extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
+extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
     answer("destroy", event, null_mut())
 }
 
-/// # Safety
-/// None: event and stream are only noted.
-unsafe extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
+extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
     answer("record", event, stream)
 }
 
-/// # Safety
-/// None: the event is only noted.
-unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
+extern "C" fn query(event: hipEvent_t) -> hipError_t {
     answer("query", event, null_mut());
     // hipErrorNotReady
     if DONE.get() { HIP_SUCCESS } else { 600 }
 }
 
-/// # Safety
-/// None: stream and event are only noted.
-unsafe extern "C" fn wait(stream: hipStream_t, event: hipEvent_t, _: c_uint) -> hipError_t {
+extern "C" fn wait(stream: hipStream_t, event: hipEvent_t, _: c_uint) -> hipError_t {
     answer("wait", event, stream)
 }
 
@@ -95,7 +85,7 @@ unsafe extern "C" fn is_capturing(_: hipStream_t, status: *mut c_int) -> hipErro
 /// # Safety
 /// `mode` is readable and writable.
 unsafe extern "C" fn exchange(mode: *mut c_int) -> hipError_t {
-    // SAFETY: the mode is valid.
+    // SAFETY: this function requires that `mode` is readable and writable.
     let asked = unsafe { mode.replace(0) };
     answer("mode", without_provenance_mut(asked as usize), null_mut())
 }

@@ -1,11 +1,8 @@
 //! The machine's memory.
 
 /// Requests huge pages for this memory. Failure is harmless.
-///
-/// # Safety
-/// The memory is allocated.
-pub unsafe fn advise_large_pages(address: *mut u8, bytes: usize) {
-    // SAFETY: the memory has these bytes, and advice does not change them.
+pub fn advise_large_pages(address: *mut u8, bytes: usize) {
+    // SAFETY: this advice changes no bytes, and the call refuses addresses without memory.
     unsafe { libc::madvise(address.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 

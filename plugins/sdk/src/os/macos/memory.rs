@@ -1,10 +1,7 @@
 //! The machine's memory.
 
 /// Does nothing: the system chooses page sizes itself.
-///
-/// # Safety
-/// The memory is allocated.
-pub unsafe fn advise_large_pages(_: *mut u8, _: usize) {}
+pub fn advise_large_pages(_: *mut u8, _: usize) {}
 
 /// Bytes that programs can still allocate: unknown.
 pub fn available() -> Option<usize> {

@@ -90,9 +90,7 @@ mod tests {
 
     static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-    /// # Safety
-    /// None: the word is only counted.
-    unsafe extern "C" fn end(word: *mut c_void) {
+    extern "C" fn end(word: *mut c_void) {
         ENDED.fetch_add(word.expose_provenance(), Ordering::Relaxed);
     }
 

@@ -3,10 +3,7 @@
 use super::api;
 
 /// Does nothing: large pages require a special privilege on Windows.
-///
-/// # Safety
-/// The memory is allocated.
-pub unsafe fn advise_large_pages(_: *mut u8, _: usize) {}
+pub fn advise_large_pages(_: *mut u8, _: usize) {}
 
 /// Bytes that programs can still allocate.
 pub fn available() -> Option<usize> {
