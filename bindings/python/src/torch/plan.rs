@@ -269,40 +269,38 @@ impl Target {
 /// Moves numbers towards others by the momentum, as running statistics move.
 ///
 /// # Safety
-/// Both have this many numbers of the type.
+/// `from` is readable and `to` writable for `count` numbers of the type, at any alignment, and they do not overlap.
 unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32, momentum: f64) {
-    if dtype == dtype::DOUBLE {
-        // SAFETY: both have this many numbers of this type, as this function requires.
-        let (from, to) = unsafe {
-            (
-                std::slice::from_raw_parts(from.cast::<f64>(), count),
-                std::slice::from_raw_parts_mut(to.cast(), count),
-            )
-        };
-        to.iter_mut()
-            .zip(from)
-            .for_each(|(to, from): (&mut f64, _)| *to = momentum * from + (1.0 - momentum) * *to);
-        return;
-    }
-    // SAFETY: both have this many numbers of this type, as this function requires.
-    let (from, to) = unsafe {
-        (
-            std::slice::from_raw_parts(from.cast::<f32>(), count),
-            std::slice::from_raw_parts_mut(to.cast(), count),
-        )
-    };
     let (new, old) = (momentum as f32, (1.0 - momentum) as f32);
-    to.iter_mut().zip(from).for_each(|(to, from): (&mut f32, _)| *to = new * from + old * *to);
+    for at in 0..count {
+        // SAFETY: both have `count` numbers of this type, as this function requires.
+        unsafe {
+            if dtype == dtype::DOUBLE {
+                let (from, to) = (from.cast::<f64>().add(at), to.cast::<f64>().add(at));
+                let moved = momentum * from.read_unaligned() + (1.0 - momentum) * to.read_unaligned();
+                to.write_unaligned(moved);
+            } else {
+                let (from, to) = (from.cast::<f32>().add(at), to.cast::<f32>().add(at));
+                to.write_unaligned(new * from.read_unaligned() + old * to.read_unaligned());
+            }
+        }
+    }
 }
 
 /// Replaces -∞ by 0: PyTorch's gradient takes e^(score - sum), which is 0 for a row without keys only if the sum is finite.
 ///
 /// # Safety
-/// It is exclusive memory with this many floats.
+/// `sums` is readable and writable for `count` floats, at any alignment.
 unsafe fn settle(sums: *mut c_void, count: usize) {
-    // SAFETY: the memory is exclusive and has this many floats, as this function requires.
-    let sums = unsafe { std::slice::from_raw_parts_mut(sums.cast::<f32>(), count) };
-    sums.iter_mut().filter(|sum| **sum == f32::NEG_INFINITY).for_each(|sum| *sum = 0.0);
+    for at in 0..count {
+        // SAFETY: the memory has `count` floats, as this function requires.
+        unsafe {
+            let sum = sums.cast::<f32>().add(at);
+            if sum.read_unaligned() == f32::NEG_INFINITY {
+                sum.write_unaligned(0.0);
+            }
+        }
+    }
 }
 
 /// What a plan depends on besides the call.

@@ -46,17 +46,11 @@ impl Target {
 /// # Safety
 /// The tensor's memory is only read while the result lives.
 unsafe fn floats<'a>(slab: &Slab<'a>, count: usize) -> Result<Cow<'a, [f32]>, String> {
-    if slab.bound.element != Element::Float || slab.count() != count {
+    if slab.count() != count {
         return Err(format!("{} numbers, expected {count} of float", slab.count()));
     }
-    let start = slab.start.cast::<f32>().cast_const();
-    if start.is_aligned() {
-        // SAFETY: the tensor's memory is only read while the result lives, as this function requires; the address was checked to be
-        // aligned.
-        return Ok(Cow::Borrowed(unsafe { slice::from_raw_parts(start, count) }));
-    }
     // SAFETY: the tensor's memory is only read while the result lives, as this function requires.
-    Ok((0..count).map(|at| unsafe { start.wrapping_add(at).read_unaligned() }).collect())
+    unsafe { slab.items() }
 }
 
 /// The bytes of a packed tensor.

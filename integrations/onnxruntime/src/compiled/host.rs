@@ -63,7 +63,7 @@ fn side<'a>(slab: &Slab<'a>) -> (*mut u8, &'a [i64]) {
 /// Reads an index or a number of rows.
 ///
 /// # Safety
-/// The address is that of an element of this type.
+/// `from` is readable for an element of this type.
 unsafe fn read(element: Element, from: *const u8) -> i64 {
     // SAFETY: the address is that of an element of this type, as this function requires; it may begin anywhere.
     unsafe {
@@ -166,6 +166,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::Form;
     use crate::lowering::{Bound, Integer, Place, packed};
 
     fn bound(element: Element, dims: &[i64], strides: &[i64]) -> Bound {
@@ -214,6 +215,18 @@ mod tests {
         assert_eq!(result(Integer::Sub), [100, 95, 159, 2]);
         assert_eq!(result(Integer::Div), [2, 20, 0, 1]);
         assert_eq!(result(Integer::LessOrEqual), [0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_product_of_no_rows_reads_nothing() {
+        let form = Form::new(1, 16, 16, 8).unwrap();
+        let (a, b) = (whole(Element::Float, &[0, 16]), whole(Element::Uint8, &[16]));
+        let (one, none) = (whole(Element::Float, &[1]), whole(Element::Float, &[0, 1]));
+        let (mut weights, mut scale) = ([0_u8; 16], [1.0_f32]);
+        // ONNX Runtime may pass null for a tensor without elements.
+        let null = |bound| Slab::new(std::ptr::null_mut(), bound).unwrap();
+        run(Host::Multiply(form), &[null(&a), slab(&mut weights, &b), slab(&mut scale, &one)], null(&none))
+            .unwrap();
     }
 
     #[test]

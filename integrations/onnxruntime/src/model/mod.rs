@@ -66,16 +66,17 @@ pub struct Kept {
     _own: Option<Arc<Memory>>,
 }
 
-// SAFETY: constants are never written.
+// SAFETY: `new` requires that the bytes are never written, and nothing writes a copy.
 unsafe impl Send for Kept {}
-// SAFETY: constants are never written.
+// SAFETY: `new` requires that the bytes are never written, and nothing writes a copy.
 unsafe impl Sync for Kept {}
 
 impl Kept {
     /// Elements at an address.
     ///
     /// # Safety
-    /// This many bytes stay valid as long as this object, and are never written.
+    /// `start` is readable for this many bytes, which are never written, as long as this object and its clones; without bytes it may
+    /// be null.
     pub unsafe fn new(start: *const u8, bytes: usize) -> Self {
         Self { start, bytes, _own: None }
     }
@@ -87,7 +88,10 @@ impl Kept {
 
     /// The elements as stored in memory.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the creator guarantees that the bytes are valid, or they are in this object's own memory.
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: `new` requires that the bytes stay as long as this object, or they are in the object's own memory.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
@@ -249,5 +253,17 @@ impl Node {
     /// The values that it reads, including those that its subgraphs read.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.inputs.iter().flatten().chain(&self.implicit).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_without_elements_may_be_at_null() {
+        // SAFETY: no bytes are read.
+        let kept = unsafe { Kept::new(std::ptr::null(), 0) };
+        assert!(kept.clone().bytes().is_empty());
     }
 }
