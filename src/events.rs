@@ -114,7 +114,7 @@ impl Events {
     /// Whether the second event has occurred, after it was recorded.
     pub fn is_over(&self) -> bool {
         let Ok(_entered) = self.gpu.enter() else { return false };
-        // SAFETY: the event is alive.
+        // SAFETY: this object owns both events and destroys them when it is dropped.
         self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(self.stop) })
     }
 
@@ -124,7 +124,7 @@ impl Events {
     /// The library's error.
     pub fn elapsed(&self) -> Result<f32> {
         let _entered = self.gpu.enter()?;
-        // SAFETY: the event is alive.
+        // SAFETY: this object owns both events and destroys them when it is dropped.
         self.gpu.beside_captures(|| unsafe { self.gpu.wait_until(self.stop) })?;
         self.between(self.start, self.stop)
     }

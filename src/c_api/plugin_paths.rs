@@ -202,7 +202,7 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
             }
             return Ok(());
         }
-        // SAFETY: both pointers are readable.
+        // SAFETY: `require!` refused null pointers, and this function requires that others are readable.
         let (buffers, length) = unsafe { (numPluginPaths.read_unaligned(), maxStringLen.read_unaligned()) };
         if buffers < paths.len() || length < room {
             return Err(Error::bad_param(format!(

@@ -23,13 +23,13 @@ pub struct Text<'a> {
 pub unsafe fn give_texts(texts: &[Text<'_>]) -> Result<()> {
     if texts.iter().any(|text| text.buffer.is_null()) {
         for text in texts {
-            // SAFETY: the length is writable.
+            // SAFETY: this function requires that each length is writable.
             unsafe { text.length.write_unaligned(text.text.len() + 1) };
         }
         return Ok(());
     }
     for Text { name, text, length, .. } in texts {
-        // SAFETY: the length is readable.
+        // SAFETY: this function requires that each length is readable.
         let room = unsafe { length.read_unaligned() };
         if room <= text.len() {
             return Err(Error::bad_param(format!(

@@ -121,9 +121,9 @@ mod tests {
     use super::*;
 
     fn ask(table: *const Callbacks, engine: i64, kind: c_int, data: *mut ConstData) -> hipdnnPluginStatus_t {
-        // SAFETY: the table is static.
+        // SAFETY: `during` passes the address of a static.
         let function = unsafe { (*table).get_prediction }.unwrap();
-        // SAFETY: the place is null or writable.
+        // SAFETY: the tests pass null or the address of a local.
         unsafe { function(ptr::null_mut(), engine, kind, data) }
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let mut data = ConstData { ptr: ptr::null(), size: 0 };
         let place = &raw mut data;
         let retained = host.during(|table| {
-            // SAFETY: the table is static.
+            // SAFETY: `during` passes the address of a static.
             let (version, size, name) =
                 unsafe { ((*table).version, (*table).struct_size, CStr::from_ptr((*table).ranking_metric)) };
             assert_eq!((version, size, name), (2, size_of::<Callbacks>(), c"time"));

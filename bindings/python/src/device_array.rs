@@ -196,7 +196,7 @@ impl DeviceArray {
         }
         let is_captured = py.detach(|| {
             let Ok(_entered) = self.place.enter(consumer) else { return false };
-            // SAFETY: the caller passes its own stream to use.
+            // SAFETY: `stream` of `__dlpack__` names a stream that the consumer will use, which lives during the call.
             unsafe { consumer.is_captured(self.place) }
         });
         if is_captured {

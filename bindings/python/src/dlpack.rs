@@ -108,7 +108,7 @@ unsafe impl Sync for Exchange {}
 /// Releases a tensor to its owner.
 ///
 /// # Safety
-/// It is alive, and this is its last use.
+/// The tensor is alive, and this is its last use.
 pub unsafe fn end(tensor: NonNull<Versioned>) {
     // SAFETY: the tensor is alive, and this is its last use, as this function requires.
     unsafe {

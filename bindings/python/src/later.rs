@@ -157,7 +157,7 @@ pub fn forked() {
 pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
     py.detach(|| {
         let _entered = device.enter(Stream::default())?;
-        // SAFETY: the default stream is always alive.
+        // SAFETY: the default stream is never destroyed.
         match unsafe { device.gpu(Stream::default()) }? {
             Some(gpu) => Ok(gpu.synchronize()?),
             None => Ok(()),

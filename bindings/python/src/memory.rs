@@ -101,7 +101,7 @@ impl DeviceMemory {
         self.finish()?;
         let _entered = self.place.enter(Stream::default())?;
         let mut bytes = vec![0; self.size];
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: the vector and the memory, which this object owns, both have `self.size` bytes.
         unsafe { self.gpu.download(&mut bytes, self.address) }?;
         Ok(bytes)
     }

@@ -228,7 +228,7 @@ impl Buffer {
     /// Whether an array supports the buffer protocol.
     pub fn is_of(array: &Bound<'_, PyAny>) -> bool {
         functions().is_some_and(|functions| {
-            // SAFETY: the object is alive.
+            // SAFETY: `array` holds a reference to the object, and its type shows that the interpreter's lock is held.
             unsafe { (functions.check)(array.as_ptr()) == 1 }
         })
     }

@@ -70,11 +70,11 @@ impl Descriptor {
     /// Sets an attribute from an array.
     ///
     /// # Safety
-    /// `T` is the element type of `kind`.
+    /// `T` is the element type of `kind`, the attribute's type.
     pub(crate) unsafe fn set_array<T>(&self, name: c_int, kind: c_int, values: &[T]) -> Result<()> {
         let set = self.backend.functions.hipdnnBackendSetAttribute()?;
         let count = i64::try_from(values.len()).map_err(|_| Error::answer("too many elements"))?;
-        // SAFETY: the caller guarantees that the array has `count` elements of the attribute's type.
+        // SAFETY: `values` has `count` elements of `T`, which this function requires to be the type of `kind`.
         let status = unsafe { set(self.raw, name, kind, count, values.as_ptr().cast()) };
         self.backend.check(&format!("setting attribute {name}"), status)
     }
@@ -125,7 +125,7 @@ impl Descriptor {
         let get = self.backend.functions.hipdnnBackendGetAttribute()?;
         let room = i64::try_from(to.len()).unwrap_or(i64::MAX);
         let mut count = 0;
-        // SAFETY: the caller guarantees that the array has room for `room` elements of the attribute's type.
+        // SAFETY: `to` has room for `room` elements of `T`, which this function requires to be the type of `kind`.
         let status =
             unsafe { get(self.raw, name, kind, room, &raw mut count, to.as_mut_ptr().cast::<c_void>()) };
         self.backend.check(&format!("reading attribute {name}"), status)?;

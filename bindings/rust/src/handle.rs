@@ -146,7 +146,7 @@ impl Handle {
         let functions = &self.backend.functions;
         let (count_of, info) = (functions.hipdnnGetEngineCount_ext()?, functions.hipdnnGetEngineInfo_ext()?);
         let mut count = 0;
-        // SAFETY: the handle is alive and the output valid.
+        // SAFETY: the handle lives as long as this object, and the function writes only to the local `count`.
         self.backend.check("counting engines", unsafe { count_of(self.raw, &raw mut count) })?;
         (0..count)
             .map(|index| {
@@ -201,7 +201,7 @@ impl Handle {
         let count_of = functions.hipdnnGetHeuristicPolicyCount_ext()?;
         let info = functions.hipdnnGetHeuristicPolicyInfo_ext()?;
         let mut count = 0;
-        // SAFETY: the handle is alive and the output valid.
+        // SAFETY: the handle lives as long as this object, and the function writes only to the local `count`.
         self.backend.check("counting policies", unsafe { count_of(self.raw, &raw mut count) })?;
         (0..count)
             .map(|index| {

@@ -337,7 +337,7 @@ fn candidates(
     };
     // Discard earlier messages, which belong to other graphs.
     let _ = cudnn.last_words();
-    // SAFETY: the handle is alive.
+    // SAFETY: a target names an object that lives while plans are made.
     let graph = unsafe { OperationGraph::new(cudnn, handle, described) }.map_err(refused)?;
     let mut reasons: Vec<String> = Vec::new();
     let mut found = Vec::new();

@@ -121,7 +121,7 @@ impl Cudnn {
 
     #[cold]
     fn error(&self, function: &str, status: cudnnStatus_t) -> PluginError {
-        // SAFETY: any number is fine, and the names live for ever.
+        // SAFETY: the function takes any number, and its names live for ever.
         let name = unsafe {
             let name = (self.cudnnGetErrorString)(status);
             if name.is_null() { c"" } else { CStr::from_ptr(name) }

@@ -68,7 +68,7 @@ impl Open {
     /// # Errors
     /// cuDNN's.
     pub fn finalize(self) -> Result<Object, PluginError> {
-        // SAFETY: the object is alive.
+        // SAFETY: `self.object` owns the descriptor, which is destroyed only when it is dropped.
         let status = unsafe { (self.cudnn.cudnnBackendFinalize)(self.object.get()) };
         self.cudnn.check_described("cudnnBackendFinalize", status)?;
         Ok(self.object)

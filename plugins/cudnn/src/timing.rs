@@ -32,7 +32,7 @@ impl Memory {
     /// The driver's.
     pub fn zeros(gpu: Gpu, bytes: usize) -> Result<Self, PluginError> {
         let memory = Self::new(gpu, bytes)?;
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: `Self::new` has allocated as many bytes as the vector has.
         unsafe { gpu.upload(memory.pointer, &vec![0; bytes]) }?;
         Ok(memory)
     }

@@ -34,7 +34,7 @@ impl GemmRun {
         }
         let mut gemm = Self { chain: chain.clone(), workspace_size: 0 };
         let (library, handle) = ready.rocblas()?;
-        // SAFETY: the handle is alive.
+        // SAFETY: `ready` borrows the object that owns the handle.
         let status = unsafe { (library.rocblas_start_device_memory_size_query)(handle) };
         library.check("rocblas_start_device_memory_size_query", status)?;
         // During a query rocBLAS starts nothing and reads no memory, but requires addresses other than null, and
@@ -45,7 +45,7 @@ impl GemmRun {
         // SAFETY: this is a size query, which reads none of these addresses.
         let answer = unsafe { gemm.call(ready, &tensors, &[0; MATRICES]) };
         let mut end = || {
-            // SAFETY: the handle is alive, and the output valid.
+            // SAFETY: `ready` borrows the object that owns the handle, and the function writes only to `workspace_size`.
             unsafe { (library.rocblas_stop_device_memory_size_query)(handle, &mut gemm.workspace_size) }
         };
         let status = end();

@@ -141,7 +141,7 @@ fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
         Object::new(handle, library.hipblasLtDestroy)
     };
     let mut version = 0;
-    // SAFETY: the handle is alive, and the output valid.
+    // SAFETY: `handle` owns the library's handle, and the function writes only to the local `version`.
     let status = unsafe { (library.hipblasLtGetVersion)(handle.get(), &mut version) };
     library.check("hipblasLtGetVersion", status)?;
     if version < OLDEST {

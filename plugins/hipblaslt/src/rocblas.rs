@@ -113,7 +113,7 @@ impl Rocblas {
         if let Some(message) = thrown(function, status) {
             return PluginError::internal(message);
         }
-        // SAFETY: any number is fine.
+        // SAFETY: the function takes any number as a status and returns a constant text.
         let text = unsafe { (self.rocblas_status_to_string)(status) };
         let text = if text.is_null() {
             "no text".into()

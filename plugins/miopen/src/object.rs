@@ -71,7 +71,7 @@ pub fn activation(
         )?;
         Object::new(descriptor, miopen.miopenDestroyActivationDescriptor)
     };
-    // SAFETY: the descriptor is alive.
+    // SAFETY: `object` owns the descriptor, which takes any mode and parameters.
     miopen.check("miopenSetActivationDescriptor", unsafe {
         (miopen.miopenSetActivationDescriptor)(descriptor, mode, alpha, beta, gamma)
     })?;

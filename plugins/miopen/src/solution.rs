@@ -198,7 +198,7 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
         miopen.check("miopenCreateFindOptions", (miopen.miopenCreateFindOptions)(&mut find_options))?;
         Object::new(find_options, miopen.miopenDestroyFindOptions)
     };
-    // SAFETY: the options are alive.
+    // SAFETY: `object` owns the options, which are destroyed only when it is dropped.
     unsafe {
         miopen.check(
             "miopenSetFindOptionTuning",

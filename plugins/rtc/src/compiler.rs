@@ -90,7 +90,7 @@ impl Compiler {
         if let Some(message) = thrown(&format!("{}{function}", self.prefix), result) {
             return Err(PluginError::internal(message));
         }
-        // SAFETY: any number is fine.
+        // SAFETY: the function takes any number as a result and returns a text that lives for ever.
         let text = unsafe { (self.error_string)(result) };
         let text = if text.is_null() {
             "no text".into()
@@ -130,7 +130,7 @@ impl Compiler {
             return Err(error.with_context(|error| format!("{error} ({architecture})\n{words}")));
         }
         let mut size = 0;
-        // SAFETY: the program is alive and the output valid.
+        // SAFETY: `program` owns the compiler's program, and the function writes only to the local `size`.
         self.check(&format!("Get{}Size", self.code_name), unsafe {
             (self.code_size)(program.program, &mut size)
         })?;
@@ -144,7 +144,7 @@ impl Compiler {
 
     fn words(&self, program: &Program<'_>) -> Option<String> {
         let mut size = 0;
-        // SAFETY: the program is alive and the output valid.
+        // SAFETY: `program` owns the compiler's program, and the function writes only to the local `size`.
         let result = unsafe { (self.log_size)(program.program, &mut size) };
         self.check("GetProgramLogSize", result).ok()?;
         let mut words = room("GetProgramLogSize", size, MOST_WORDS).ok()?;

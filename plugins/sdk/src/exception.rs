@@ -31,7 +31,7 @@ thread_local! {
 /// The unwinder handed the exception over, so only its receiver ends it.
 pub unsafe fn end(exception: *mut Exception) {
     let mut kept = [0; LENGTH];
-    // SAFETY: the caller has the exception to itself.
+    // SAFETY: this function requires an exception that the unwinder handed over, which nothing else uses or ends.
     unsafe {
         match Runtime::of(&*exception) {
             Some(runtime) => {

@@ -196,7 +196,7 @@ impl Device {
     /// # Errors
     /// Why there is no such device, or it cannot be used.
     pub fn choose(vulkan: &'static Vulkan, number: i32) -> Result<Self, PluginError> {
-        // SAFETY: any number is fine.
+        // SAFETY: the function refuses numbers that no device has.
         vulkan.check(unsafe { (vulkan.hipdnnVulkanChooseDevice_ext)(number) })?;
         Ok(Self { vulkan, number })
     }
@@ -260,7 +260,7 @@ impl Device {
     /// The plugin's.
     ///
     /// # Safety
-    /// The places do not overlap.
+    /// The `bytes` bytes at `to` and at `from` do not overlap.
     pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<(), PluginError> {
         let copy = self.vulkan.hipdnnVulkanCopy_ext;
         // SAFETY: the plugin looks both addresses up, and they do not overlap, as this function requires.
@@ -272,7 +272,7 @@ impl Device {
     /// # Errors
     /// The plugin's, including those of the work.
     pub fn synchronize(&self) -> Result<(), PluginError> {
-        // SAFETY: any number is fine.
+        // SAFETY: the function refuses numbers that no device has.
         self.vulkan.check(unsafe { (self.vulkan.hipdnnVulkanSynchronize_ext)(self.number) })
     }
 }

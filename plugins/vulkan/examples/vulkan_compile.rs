@@ -56,7 +56,7 @@ impl Compiler {
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: the struct is alive during the call. The instance lives as long as the process.
         let instance = unsafe { entry.create_instance(&info, None) }?;
-        // SAFETY: the instance is alive.
+        // SAFETY: the instance was just created and is never destroyed.
         let all = unsafe { instance.enumerate_physical_devices() }?;
         let first = all.first().ok_or_else(|| Failure::from("the driver has no device"))?;
         // SAFETY: the device is one of the instance.
@@ -96,7 +96,7 @@ impl Compiler {
                 if own.format != vk::PipelineExecutableStatisticFormatKHR::UINT64 {
                     return Err(Failure::from(format!("{name:?}: expected a number of 64 bits")));
                 }
-                // SAFETY: the format says which field is valid.
+                // SAFETY: the format is `UINT64`, so that the driver wrote this field of the union.
                 *told += unsafe { own.value.u64 };
             }
         }

@@ -179,7 +179,8 @@ impl Bound {
         let Self::Copied { block, host, binding } = self else { return Ok(()) };
         if binding.writes {
             let mapped = block.mapped()?;
-            // SAFETY: both have the bytes.
+            // SAFETY: `block` was made with room for the binding, and this function requires that `host` has the tensor's
+            // bytes.
             unsafe { host.copy_from_nonoverlapping(mapped.as_ptr(), binding.bytes as usize) };
         }
         gpu.staging.give_back(block);

@@ -76,7 +76,8 @@ pub unsafe fn compile(device: &Arc<Device>, module: &Spirv, saved: &[u8]) -> Res
     let file = File::of(&device.properties, module);
     let kept = file.as_ref().and_then(File::find);
     let known = kept.as_deref().filter(|data| is_of(&device.properties, data)).unwrap_or(saved);
-    // SAFETY: as this function requires; checksums say that files are as the driver's data was stored.
+    // SAFETY: this function requires a valid module and the driver's data; checksums show that files are as they were
+    // stored.
     let (pipeline, data) = unsafe { Pipeline::with_data(device, module, known) }?;
     if let (Some(file), Some(data)) = (file, data) {
         file.store(&data);
@@ -93,7 +94,7 @@ pub unsafe fn data(device: &Arc<Device>, module: &Spirv) -> Vec<u8> {
     if let Some(kept) = kept.filter(|data| is_of(&device.properties, data)) {
         return kept;
     }
-    // SAFETY: as this function requires.
+    // SAFETY: this function requires a valid module that the device can run, and no data is passed.
     let made = unsafe { Pipeline::with_data(device, module, &[]) };
     made.ok().and_then(|(_, data)| data).unwrap_or_default()
 }

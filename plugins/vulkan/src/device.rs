@@ -43,7 +43,7 @@ impl Device {
     pub unsafe fn open(instance: &ash::Instance, properties: &Arc<Properties>) -> Result<Self, PluginError> {
         let family =
             properties.family.ok_or_else(|| PluginError::internal("the device has no queue family"))?;
-        // SAFETY: as this function requires.
+        // SAFETY: this function requires properties of a usable device; the family is theirs.
         unsafe { Self::open_with(instance, properties, Some(family)) }
     }
 
@@ -58,7 +58,7 @@ impl Device {
         instance: &ash::Instance,
         properties: &Arc<Properties>,
     ) -> Result<Self, PluginError> {
-        // SAFETY: as this function requires.
+        // SAFETY: this function requires properties of a device that lacks at most a queue family and time lines.
         unsafe { Self::open_with(instance, properties, None) }
     }
 

@@ -103,7 +103,7 @@ fn open(entry: &Entry) -> Result<Opened, PluginError> {
 /// # Safety
 /// The instance is alive.
 unsafe fn list(entry: &Entry, instance: &ash::Instance) -> Result<Vec<Listed>, PluginError> {
-    // SAFETY: the instance is alive.
+    // SAFETY: this function requires that the instance is not destroyed.
     let found = match unsafe { instance.enumerate_physical_devices() } {
         // What loaders answer if no driver is installed.
         Err(vk::Result::ERROR_INITIALIZATION_FAILED) => Vec::new(),

@@ -46,7 +46,7 @@ impl Pipeline {
     /// # Safety
     /// The module is valid, and needs only what the device offers.
     pub unsafe fn new(device: &Arc<Device>, module: &Spirv) -> Result<Self, PluginError> {
-        // SAFETY: as this function requires.
+        // SAFETY: this function requires a valid module that the device can run; a null cache is none.
         unsafe { Self::with(device, module, vk::PipelineCache::null()) }
     }
 
@@ -69,10 +69,10 @@ impl Pipeline {
         let info = vk::PipelineCacheCreateInfo::default().initial_data(saved);
         // SAFETY: the struct is alive during the call, and the driver wrote the data.
         let Ok(cache) = (unsafe { functions.create_pipeline_cache(&info, None) }) else {
-            // SAFETY: as this function requires.
+            // SAFETY: this function requires a valid module that the device can run.
             return unsafe { Self::new(device, module) }.map(|own| (own, None));
         };
-        // SAFETY: as this function requires; the cache is the device's.
+        // SAFETY: this function requires a valid module that the device can run; the cache is the device's.
         let made = unsafe { Self::with(device, module, cache) };
         // SAFETY: the cache is the device's, and only this function uses it.
         let data = unsafe { functions.get_pipeline_cache_data(cache) };
@@ -109,7 +109,7 @@ impl Pipeline {
         let ranges = if module.push_bytes == 0 { &[] } else { ranges.as_slice() };
         let layout = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(ranges);
         let info = vk::ShaderModuleCreateInfo::default().code(&module.words);
-        // SAFETY: the caller says that the module is valid.
+        // SAFETY: this function requires a valid module, and `info` points to its words during the call.
         made.module =
             device.check("vkCreateShaderModule", unsafe { functions.create_shader_module(&info, None) })?;
         // SAFETY: the struct is alive during the call.

@@ -408,7 +408,7 @@ impl Kernel {
 /// A number in host memory.
 ///
 /// # Safety
-/// There is one of this type.
+/// `at` is readable for a number of the type, at any alignment.
 unsafe fn read_number(at: *const c_void, data_type: DataType) -> f64 {
     // SAFETY: there is a number of the type, at any address, as this function requires.
     unsafe {

@@ -110,7 +110,7 @@ pub unsafe extern "C" fn hipdnnVulkanGetDeviceCount_ext(count: *mut i32) -> c_in
     guard(|| {
         not_null("count", count)?;
         let devices = instance::devices()?.len() as i32;
-        // SAFETY: it is not null.
+        // SAFETY: this function requires that a pointer is null or valid for a number, and null was refused.
         unsafe { count.write(devices) };
         Ok(())
     })
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn hipdnnVulkanGetDevice_ext(device: i32, described: *mut 
         let properties = devices.get(number(device)?).ok_or_else(|| {
             PluginError::bad_param(format!("number is {device}, expected less than the {count} devices"))
         })?;
-        // SAFETY: it is not null.
+        // SAFETY: this function requires that a pointer is null or valid for the struct, and null was refused.
         unsafe { described.write(info(properties)) };
         Ok(())
     })
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn hipdnnVulkanAllocate_ext(
         let gpu = gpu(device)?;
         instance::note_use();
         let address = gpu.memory.know(gpu.allocate(bytes as u64)?);
-        // SAFETY: it is not null.
+        // SAFETY: this function requires that a pointer is null or valid for a pointer, and null was refused.
         unsafe { memory.write(std::ptr::with_exposed_provenance_mut(address as usize)) };
         Ok(())
     })
@@ -324,13 +324,13 @@ pub extern "C" fn hipdnnVulkanSynchronize_ext(device: i32) -> c_int {
 /// `hipdnnVulkanAdopt_ext`
 ///
 /// # Safety
-/// `adopted` is null or valid; its members are alive, as the header says.
+/// `adopted` is null or valid, and its members are alive, as the header says; `device` is null or valid for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnVulkanAdopt_ext(adopted: *const Adopted, device: *mut i32) -> c_int {
     guard(|| {
         not_null("adopted", adopted)?;
         not_null("number", device)?;
-        // SAFETY: it is not null.
+        // SAFETY: this function requires that a pointer is null or valid for the struct, and null was refused.
         let adopted = unsafe { adopted.read() };
         let members = [
             adopted.get_instance_proc_addr,
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn hipdnnVulkanAdopt_ext(adopted: *const Adopted, device: 
         }
         // SAFETY: the program says that the members are what they are called.
         let number = instance::add(|_, number| unsafe { adopt(&adopted, number) })?;
-        // SAFETY: it is not null.
+        // SAFETY: the header requires that a pointer is null or valid for a number, and null was refused.
         unsafe { device.write(number as i32) };
         Ok(())
     })
@@ -358,7 +358,7 @@ unsafe fn adopt(adopted: &Adopted, number: usize) -> Result<Gpu, PluginError> {
     let get_instance_proc_addr = unsafe {
         std::mem::transmute::<*mut c_void, vk::PFN_vkGetInstanceProcAddr>(adopted.get_instance_proc_addr)
     };
-    // SAFETY: the function and the handles are alive.
+    // SAFETY: this function requires that the program's function and instance are alive, and outlive what is loaded.
     let (entry, instance) = unsafe {
         let static_fn = ash::StaticFn { get_instance_proc_addr };
         let own = vk::Instance::from_raw(raw(adopted.instance));
@@ -375,7 +375,7 @@ unsafe fn adopt(adopted: &Adopted, number: usize) -> Result<Gpu, PluginError> {
     properties.host_alignment = None;
     properties.features.cooperative_matrix = false;
     properties.features.bfloat = false;
-    // SAFETY: the device is alive.
+    // SAFETY: this function requires that the program's device is alive, and belongs to the instance.
     let functions =
         unsafe { ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(raw(adopted.device))) };
     let device = Arc::new(Device::new(&instance, Arc::new(properties), functions, false));
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn hipdnnVulkanFindDevice_ext(memory: *const c_void, devic
     guard(|| {
         not_null("number", device)?;
         let owner = instance::owner(memory.addr() as u64).map_or(-1, |number| number as i32);
-        // SAFETY: it is not null.
+        // SAFETY: this function requires that a pointer is null or valid for a number, and null was refused.
         unsafe { device.write(owner) };
         Ok(())
     })

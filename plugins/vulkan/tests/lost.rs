@@ -41,7 +41,7 @@ fn a_lost_device_is_a_status_with_a_reason() {
     let handle = Handle::on(gpu.clone());
     let plan = VulkanPlugin::plan(&handle, 0, &relu(), &[]).unwrap();
     let (mut memory, mut host) = (null_mut::<c_void>(), [0_u8; 64]);
-    // SAFETY: the pointer is valid.
+    // SAFETY: the function writes only to the local `memory`.
     assert_eq!(unsafe { hipdnnVulkanAllocate_ext(0, 64, &mut memory) }, 0);
 
     let lost = gpu.device.check::<()>("vkQueueSubmit", Err(vk::Result::ERROR_DEVICE_LOST)).unwrap_err();
@@ -49,11 +49,11 @@ fn a_lost_device_is_a_status_with_a_reason() {
 
     let (own, mut other) = (host.as_mut_ptr().cast::<c_void>(), null_mut());
     let upload = || {
-        // SAFETY: the host's memory has the bytes.
+        // SAFETY: `host` has the 64 bytes, and so has the memory that was allocated above.
         unsafe { hipdnnVulkanCopyToDevice_ext(0, memory, own, 64) }
     };
     let download = || {
-        // SAFETY: the host's memory has the bytes.
+        // SAFETY: `host` has the 64 bytes, and so has the memory that was allocated above.
         unsafe { hipdnnVulkanCopyToHost_ext(0, own, memory, 64) }
     };
     let copy = || hipdnnVulkanCopy_ext(0, memory, memory.wrapping_byte_add(32), 16);
@@ -64,7 +64,7 @@ fn a_lost_device_is_a_status_with_a_reason() {
         assert_ne!(call(), 0, "{name}");
         assert!(reason().contains("the device is lost"), "{name}: {}", reason());
     }
-    // SAFETY: the pointer is valid.
+    // SAFETY: the function writes only to the local `other`.
     assert_ne!(unsafe { hipdnnVulkanAllocate_ext(0, 64, &mut other) }, 0);
     assert!(other.is_null() && reason().contains("the device is lost"), "{}", reason());
 

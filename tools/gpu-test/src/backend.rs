@@ -382,7 +382,7 @@ impl Owned<'_> {
     }
 
     fn finalize(&self, what: &str) -> Result<(), Failure> {
-        // SAFETY: the descriptor is alive.
+        // SAFETY: this object owns the descriptor and destroys it when it is dropped.
         let status = unsafe { (self.backend.functions.hipdnnBackendFinalize)(self.descriptor) };
         self.backend.check(what, status)
     }

@@ -52,7 +52,7 @@ impl Case {
         unsafe { plan.execute(&tensors, workspace.pointer) }?;
         gpu.synchronize()?;
         let read = |(tensor, pointer, mut bytes): (&Tensor, *mut c_void, Vec<u8>)| {
-            // SAFETY: the memory has as many bytes.
+            // SAFETY: the vector has as many bytes as were allocated at `pointer` for the tensor.
             unsafe { gpu.download(&mut bytes, pointer) }?;
             Ok((tensor.uid, unpack(tensor.data_type, &bytes)?))
         };
@@ -73,7 +73,7 @@ impl Bound<'_> {
     /// The engine's own words.
     ///
     /// # Safety
-    /// This lives until the work is done.
+    /// The memory of `self` lives until the work is done.
     pub unsafe fn execute(&self, plan: &Plan<'_>) -> Result<(), Failure> {
         // SAFETY: every tensor has its bytes and the workspace its size, and this lives until the work is done, as this function
         // requires.

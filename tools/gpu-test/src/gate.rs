@@ -413,7 +413,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
 fn plugin(address: *const c_void) -> Option<String> {
     // SAFETY: a struct of pointers, which may be null.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address is fine, and the output valid.
+    // SAFETY: the function takes any address, and writes only to the local `info`.
     if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }

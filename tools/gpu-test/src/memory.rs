@@ -40,7 +40,7 @@ impl DeviceMemory {
     /// The bytes in it.
     pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0_u8; self.size];
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: the vector and the memory, which this object owns, both have `self.size` bytes.
         unsafe { self.gpu.download(&mut bytes, self.pointer) }?;
         Ok(bytes)
     }

@@ -102,7 +102,7 @@ impl Arguments {
     /// Reads a call; false if no plan can support it. Consumes nothing from the stack.
     ///
     /// # Safety
-    /// The stack has a value of each kind.
+    /// `stack` is readable for a value of each of `kinds`, whose objects are alive.
     pub unsafe fn read(&mut self, f: &Functions, stack: *const u64, kinds: &[Kind]) -> bool {
         self.words.clear();
         self.tensors.clear();
@@ -114,7 +114,7 @@ impl Arguments {
     }
 
     /// # Safety
-    /// The value is of the kind.
+    /// The value is one of PyTorch's stable calls of this kind, whose object is alive.
     unsafe fn add(&mut self, f: &Functions, value: u64, kind: Kind) -> bool {
         let inner = match kind {
             _ if kind.is_optional() => {
@@ -134,7 +134,7 @@ impl Arguments {
                 self.words.push(NONE);
                 true
             }
-            // SAFETY: as for a tensor. An absent one may be an undefined tensor.
+            // SAFETY: the value is a tensor's handle. An absent tensor may be an undefined one.
             Kind::OptionalTensor | Kind::MaybeTensor => unsafe {
                 let mut defined = true;
                 if (f.is_defined)(pointer(inner), &raw mut defined) == 0 && !defined {
@@ -154,7 +154,7 @@ impl Arguments {
             Kind::Bool => self.push(INT, i64::from(inner & 0xff != 0)),
             // SAFETY: the value is a list's handle.
             Kind::Ints | Kind::OptionalInts => unsafe { self.add_list(f, pointer(inner), u64::MAX) },
-            // SAFETY: as for a list of numbers; a boolean is the lowest byte.
+            // SAFETY: the value is the handle of a list, whose booleans are the lowest bytes of its items.
             Kind::Bools => unsafe { self.add_list(f, pointer(inner), 0xff) },
             // SAFETY: the value is a string's handle.
             Kind::Text => unsafe { self.add_text(f, pointer(inner)) },
@@ -167,10 +167,10 @@ impl Arguments {
     }
 
     /// # Safety
-    /// It is a list of numbers.
+    /// `list` is the handle of a list of numbers that is alive.
     unsafe fn add_list(&mut self, f: &Functions, list: *mut c_void, mask: u64) -> bool {
         let mut size = 0;
-        // SAFETY: the list is alive, and the output valid.
+        // SAFETY: this function requires a list's handle, and the function writes only to the local `size`.
         if unsafe { (f.list_size)(list, &raw mut size) } != 0 {
             return false;
         }
@@ -187,10 +187,10 @@ impl Arguments {
     }
 
     /// # Safety
-    /// It is a string's handle.
+    /// `text` is the handle of a string that is alive.
     unsafe fn add_text(&mut self, f: &Functions, text: *mut c_void) -> bool {
         let mut start = std::ptr::null();
-        // SAFETY: the string is alive, and the output valid.
+        // SAFETY: this function requires a string's handle, and the function writes only to the local `start`.
         if unsafe { (f.text)(text, &raw mut start) } != 0 || start.is_null() {
             return false;
         }
@@ -202,7 +202,7 @@ impl Arguments {
     }
 
     /// # Safety
-    /// The handle is a tensor's.
+    /// `handle` is that of a tensor that is alive.
     unsafe fn add_tensor(&mut self, f: &Functions, handle: RawTensor) -> bool {
         let (mut defined, mut layout, mut kind, mut index) = (false, -1, -1, -1);
         // SAFETY: the tensor is alive, and the outputs valid. An undefined tensor is not queried further.

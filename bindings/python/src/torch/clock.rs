@@ -37,7 +37,7 @@ impl Clock {
             return None;
         };
         let events = Events { gpu, stream, from, to };
-        // SAFETY: event and stream are alive.
+        // SAFETY: `events` owns the event, and a caller's stream is alive while PyTorch makes the call.
         unsafe { gpu.record(from, stream.raw()) }.ok()?;
         Some(Self::Gpu(events, Instant::now()))
     }
@@ -57,9 +57,9 @@ impl Clock {
             }
             Self::Gpu(events, start) => {
                 let host = start.elapsed();
-                // SAFETY: the event is alive.
+                // SAFETY: `events` owns both events and destroys them when it is dropped.
                 let is_awaited = unsafe { events.gpu.has_happened(events.from) };
-                // SAFETY: event and stream are alive.
+                // SAFETY: `events` owns the event, and the stream was alive when the call began, which ends only now.
                 if unsafe { events.gpu.record(events.to, events.stream.raw()) }.is_ok() {
                     entry.pending.lock().push(Pending { events, by, host, is_awaited });
                 }
@@ -72,7 +72,7 @@ impl Clock {
 pub fn read(entry: &Entry) {
     let (done, pending): (Vec<_>, Vec<_>) =
         std::mem::take(&mut *entry.pending.lock()).into_iter().partition(|of: &Pending| {
-            // SAFETY: the event is alive.
+            // SAFETY: `of.events` owns both events and destroys them when it is dropped.
             unsafe { of.events.gpu.has_happened(of.events.to) }
         });
     entry.pending.lock().extend(pending);

@@ -34,7 +34,7 @@ impl Direct {
     /// Calls the function with the values of a stack, which the caller still owns. None if a value cannot be read.
     ///
     /// # Safety
-    /// The stack has the operation's arguments.
+    /// `stack` has a value of each of the operation's arguments, whose objects are alive.
     pub unsafe fn call(&self, f: &Functions, stack: *const u64) -> Option<[*mut c_void; RESULTS]> {
         let mut results = [std::ptr::null_mut(); RESULTS];
         // SAFETY: the symbol's name determines its type, and the stack has its arguments, as this function requires.
@@ -98,10 +98,10 @@ struct Ints(Vec<i64>);
 
 impl Ints {
     /// # Safety
-    /// The handle is a list of numbers.
+    /// `list` is the handle of a list of numbers that is alive.
     unsafe fn of_list(f: &Functions, list: *mut c_void) -> Option<Self> {
         let mut size = 0;
-        // SAFETY: the list is alive, and the output valid.
+        // SAFETY: this function requires a list's handle, and the function writes only to the local `size`.
         if unsafe { (f.list_size)(list, &raw mut size) } != 0 {
             return None;
         }

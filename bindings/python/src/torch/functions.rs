@@ -92,7 +92,7 @@ impl Libraries {
     /// The function with this name.
     ///
     /// # Safety
-    /// `T` is the function's type.
+    /// `T` is the type of a pointer to the function called `symbol`.
     unsafe fn find<T: Copy>(&self, of: Of, symbol: &str) -> Option<T> {
         let mut among = self.0.iter().filter(|(has, _)| *has == of);
         // SAFETY: the type is the function's, as this function requires.

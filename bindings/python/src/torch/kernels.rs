@@ -277,7 +277,7 @@ fn place(f: &Functions, device: (i32, i32)) -> Option<(Place, Stream)> {
 
 /// Whether a device's current stream is being captured.
 fn is_captured(f: &Functions, device: (i32, i32)) -> bool {
-    // SAFETY: PyTorch's current stream is alive.
+    // SAFETY: the stream is the one that PyTorch has just said to be current; it never destroys those of its pools.
     place(f, device).is_none_or(|(place, stream)| unsafe { stream.is_captured(place) })
 }
 

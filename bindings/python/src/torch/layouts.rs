@@ -116,7 +116,7 @@ fn taken(f: &Functions, value: u64) -> Option<(i32, Vec<i64>, Vec<u8>)> {
 }
 
 /// # Safety
-/// There are as many sizes, and as many elements of this type.
+/// Each pointer is null or readable for as many sizes, or elements of the type, as the number beside it says.
 unsafe fn contents(
     dtype: i32,
     sizes: (*const i64, i64),

@@ -159,7 +159,7 @@ fn list(f: &Functions, numbers: &[i64]) -> Option<u64> {
         return None;
     }
     for number in numbers {
-        // SAFETY: the list is alive.
+        // SAFETY: `made` was just created, and nothing else has its handle.
         if unsafe { (f.push?)(made, number.cast_unsigned()) } != 0 {
             return None;
         }

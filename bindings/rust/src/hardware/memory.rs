@@ -96,7 +96,7 @@ impl Gpu {
     /// The driver's.
     ///
     /// # Safety
-    /// `to` is GPU memory with room for the bytes.
+    /// `to` is GPU memory with room for the bytes, which nothing else uses meanwhile.
     pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<()> {
         // SAFETY: the memory has room for the bytes.
         unsafe { self.0.upload(to, from) }.map_err(|error| failed("copying to the GPU", &error))
@@ -108,9 +108,9 @@ impl Gpu {
     /// The driver's.
     ///
     /// # Safety
-    /// `from` is GPU memory with as many bytes.
+    /// `from` is GPU memory with at least as many bytes as `to`.
     pub unsafe fn download(&self, to: &mut [u8], from: *const c_void) -> Result<()> {
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: this function requires that `from` is GPU memory with at least as many bytes as `to`.
         unsafe { self.0.download(to, from) }.map_err(|error| failed("copying from the GPU", &error))
     }
 

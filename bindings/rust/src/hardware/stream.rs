@@ -55,7 +55,8 @@ impl Stream {
     pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<()> {
         let during = "copying to the GPU";
         let _entered = self.gpu.0.enter().map_err(|error| failed(during, &error))?;
-        // SAFETY: the caller guarantees both, and the stream belongs to this object.
+        // SAFETY: this function requires that memory and bytes stay until the stream was waited for; the stream is this
+        // object's.
         unsafe { self.gpu.0.upload_on(self.raw, to, from) }.map_err(|error| failed(during, &error))
     }
 
@@ -69,7 +70,8 @@ impl Stream {
     pub unsafe fn download(&self, to: &mut [u8], from: *const c_void) -> Result<()> {
         let during = "copying from the GPU";
         let _entered = self.gpu.0.enter().map_err(|error| failed(during, &error))?;
-        // SAFETY: the caller guarantees both, and the stream belongs to this object.
+        // SAFETY: this function requires that memory and bytes stay until the stream was waited for; the stream is this
+        // object's.
         unsafe { self.gpu.0.download_on(self.raw, to, from) }.map_err(|error| failed(during, &error))
     }
 
@@ -83,7 +85,7 @@ impl Stream {
     pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<()> {
         let during = "copying on the GPU";
         let _entered = self.gpu.0.enter().map_err(|error| failed(during, &error))?;
-        // SAFETY: the caller guarantees both, and the stream belongs to this object.
+        // SAFETY: this function requires that both stay until the stream was waited for; the stream is this object's.
         unsafe { self.gpu.0.copy_on(self.raw, to, from, bytes) }.map_err(|error| failed(during, &error))
     }
 }
@@ -142,7 +144,7 @@ impl CapturedWork {
     /// # Safety
     /// The stream belongs to the same GPU. The work's memory and plans stay alive until it is done.
     pub unsafe fn start(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the caller guarantees all of this.
+        // SAFETY: this function requires a stream of the same GPU, and that what the work uses stays alive until it is done.
         unsafe { self.0.start(stream.raw) }.map_err(|error| failed("starting captured work", &error))
     }
 }

@@ -205,7 +205,8 @@ mod tests {
             let to = packed(&dims);
             let mut target = vec![0_u16; source.len()];
             let start = source.as_ptr().cast_mut().cast();
-            // SAFETY: both have all elements.
+            // SAFETY: `source` and `target` have an element for each place of `dims`, which `from` and `to` are packed
+            // strides of.
             unsafe { copy(2, &dims, (start, &from), (target.as_mut_ptr().cast(), &to), None) };
             for (at, have) in target.iter().enumerate() {
                 let mut rest = at as i64;

@@ -49,7 +49,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let sorted = order.iter().filter_map(|at| nodes.get_mut(*at).and_then(Option::take)).collect();
     reader.model.nodes = sorted;
     let raw = order.iter().filter_map(|at| raw.get(*at).copied()).collect();
-    // SAFETY: the graph is alive.
+    // SAFETY: this function requires that the graph is alive, and the function writes only to a local of `value`.
     let parent = ort.value("the node around a graph", ptr::null(), |to| unsafe {
         ort.api.Graph_GetParentNode(graph, to)
     })?;
@@ -76,11 +76,11 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
 /// # Safety
 /// The graph and the node are alive during the call.
 pub unsafe fn of_fused(ort: Ort, graph: *const OrtGraph, fused: *const OrtNode) -> Result<Model> {
-    // SAFETY: the graph is alive.
+    // SAFETY: this function requires that the graph is alive during the call.
     let mut source = unsafe { of_graph(ort, graph) }?;
     let ids = source.model.values.iter().enumerate().map(|(id, value)| (value.name.clone(), id)).collect();
     let mut reader = Reader::new(ort, std::mem::take(&mut source.model), ids);
-    // SAFETY: the node is alive.
+    // SAFETY: this function requires that the node is alive during the call.
     let (inputs, outputs) = unsafe { (reader.inputs(fused)?, reader.outputs(fused)?) };
     let all = |ids: Vec<Option<ValueId>>| ids.into_iter().collect::<Option<Vec<_>>>();
     let missing = || Failure::ep("hipDNN: the fused node has an input or output without a name");
@@ -125,7 +125,7 @@ impl Reader {
             )
         };
         let domain = if domain == "ai.onnx" { String::new() } else { domain };
-        // SAFETY: the node is alive.
+        // SAFETY: this function requires a node of a live graph, which owns it.
         let (inputs, outputs, implicit, attributes) = unsafe {
             (self.inputs(node)?, self.outputs(node)?, self.implicit(node)?, attributes(self.ort, node)?)
         };

@@ -280,7 +280,7 @@ impl<T: Weight> Forward<T> {
                 }
             }
             if *pass == Pass::Statistics {
-                // SAFETY: the statistics of all keys are there.
+                // SAFETY: the loop has gone over all keys of the sequence, which completes every panel's statistics.
                 panels.clone().for_each(|panel| unsafe { self.divide(part, panel) });
             }
         }
@@ -303,7 +303,7 @@ impl<T: Weight> Forward<T> {
     pub(crate) unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
         let Part { tensors, head, .. } = part;
         let (at, count) = (self.at(part, panel.queries.start), panel.queries.len());
-        // SAFETY: the panel has room.
+        // SAFETY: `Self::areas` gives a worker's panels room for `panel.columns` columns of queries and results.
         unsafe {
             let width = (panel.columns, panel.columns);
             self.q.copy_turned((self.isa, tensors), at, count, panel.q, width);

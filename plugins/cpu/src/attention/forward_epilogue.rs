@@ -45,10 +45,10 @@ impl<T: Weight> Forward<T> {
     /// other becomes -0.
     ///
     /// # Safety
-    /// The probabilities are valid.
+    /// `probabilities` is readable and writable for `len` values.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the caller guarantees the probabilities.
+        // SAFETY: this function requires the probabilities.
         unsafe {
             if !any {
                 return run.round(probabilities, len);

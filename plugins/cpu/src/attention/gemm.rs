@@ -44,7 +44,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: the caller guarantees the instruction set; operands and results cover the tile.
+            // SAFETY: this function requires the instruction set; operands and results cover the tile.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
@@ -95,7 +95,7 @@ impl<T: Float> WeightedRows<T> {
         for first in (0..rows).step_by(most_rows) {
             for index in 0..parts {
                 let vectors = part(all, parts, index);
-                // SAFETY: the caller guarantees the instruction set; operands and accumulators cover the
+                // SAFETY: this function requires the instruction set; operands and accumulators cover the
                 // tile.
                 unsafe {
                     let to = to.add(first * width + vectors.start * kernel.lanes);
@@ -122,7 +122,7 @@ impl<T: Float> WeightedRows<T> {
     /// contains.
     ///
     /// # Safety
-    /// Operands and accumulators are valid.
+    /// `a` has `rows` rows of `depth` terms, `b` `depth` rows and `to` `rows` rows of `width` elements.
     pub(crate) unsafe fn add_with_any(&self, rows: usize, skipped: impl Fn(T) -> bool) {
         let Self { a, order, b, depth, to, width } = *self;
         for l in 0..depth {

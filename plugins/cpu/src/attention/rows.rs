@@ -113,7 +113,7 @@ impl<T: Functions> Rows<T> {
     /// The first element of a row, for a query head.
     ///
     /// # Safety
-    /// The tensor has the row.
+    /// The tensor in `slot` is valid for its extent, and has the row.
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
         let head = at.head / (at.heads / self.placement.dims()[1]);
         // SAFETY: the tensor has the row; if other tensors define its position, they were checked.
@@ -128,7 +128,7 @@ impl<T: Functions> Rows<T> {
     /// # Safety
     /// As [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
-        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
+        // SAFETY: this function requires the instruction set, the rows and the room for them.
         Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.stride }
     }
 
@@ -148,7 +148,7 @@ impl<T: Functions> Rows<T> {
         while done < count {
             let at = At { row: at.row + done, ..at };
             let rows = (count - done).min(self.placement.rows_together(at.row));
-            // SAFETY: the caller has checked the instruction set, the rows and the room for them.
+            // SAFETY: this function requires the instruction set, the rows and the room for them.
             unsafe {
                 let copy = PackSource {
                     from: self.row(tensors, at),
@@ -180,7 +180,7 @@ impl<T: Functions> Rows<T> {
         (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
-            // SAFETY: the caller has checked the instruction set, the rows and the room for them.
+            // SAFETY: this function requires the instruction set, the rows and the room for them.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
             row: self.column,
@@ -189,7 +189,7 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride,
         };
-        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
+        // SAFETY: this function requires the instruction set, the rows and the room for them.
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
@@ -217,7 +217,7 @@ impl<T: Functions> Rows<T> {
             row: self.stride,
             column: self.column,
         };
-        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
+        // SAFETY: this function requires the instruction set, the rows and the room for them.
         unsafe { (self.store)(isa, &accumulators, self.row(tensors, at)) };
     }
 }

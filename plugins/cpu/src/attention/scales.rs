@@ -45,7 +45,7 @@ impl<T: Functions> ScaleSource<T> {
 /// One element.
 ///
 /// # Safety
-/// It is readable.
+/// `from` is readable for one element of the type that `run` reads.
 pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
     let mut read = T::ZERO;
     // SAFETY: the tensors are those of the operation, so they have the scales.

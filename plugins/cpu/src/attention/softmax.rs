@@ -128,7 +128,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: the caller has checked the instruction set, and has the scores and the statistics.
+        // SAFETY: `Softmax` requires the instruction set, the scores and the statistics.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -166,7 +166,7 @@ impl<T: Weight> Softmax<T> {
     pub(crate) unsafe fn known_with_any(self) {
         let Self { scores, row_stride, keys, columns, statistics } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the caller has the scores and the statistics.
+            // SAFETY: this function requires the scores and the statistics.
             unsafe {
                 let score = scores.add(key * row_stride + column);
                 let (max, factor) = (statistics.max.add(column).read(), statistics.factor.add(column).read());
@@ -180,7 +180,7 @@ impl<T: Weight> Softmax<T> {
     /// of an unmasked score nor a rescaling factor is 0.
     ///
     /// # Safety
-    /// The scores and the statistics are valid.
+    /// The scores are valid for `keys` rows of `columns` values, and the statistics for one of each kind a column.
     pub(crate) unsafe fn run_with_any(self) {
         let Self { scores, row_stride, keys, columns, statistics } = self;
         let (masked, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
@@ -189,7 +189,7 @@ impl<T: Weight> Softmax<T> {
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the caller has the scores and the statistics.
+            // SAFETY: this function requires the scores and the statistics.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (statistics.max.add(column), statistics.sum.add(column));
@@ -281,7 +281,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
     fn run(self) {
         let Softmax { scores, row_stride, keys, columns, statistics } = self.0;
         for first in (0..columns).step_by(LANES) {
-            // SAFETY: the scores and the statistics are there.
+            // SAFETY: `Softmax::known` requires valid scores and statistics, with columns in multiples of the vector length.
             unsafe {
                 let of = |values: *mut T| values.add(first).cast::<[T; LANES]>().read_unaligned();
                 let (bases, factors) = (of(statistics.max).map(base), of(statistics.factor));
@@ -312,10 +312,10 @@ pub(crate) struct Scaling<T> {
 
 impl<T: Functions> Scaling<T> {
     /// # Safety
-    /// The factor and the row are valid.
+    /// `factors` has a value and `values` a row with this index.
     #[inline(always)]
     unsafe fn row(&self, index: usize) -> (*mut [T], T) {
-        // SAFETY: the caller has the factor and the row.
+        // SAFETY: this function requires that the row `index` and its factor are valid.
         unsafe {
             let row = self.values.add(index * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(index).read())
@@ -329,7 +329,7 @@ impl<T: Functions> IsaTask for Scaling<T> {
     #[inline(always)]
     fn run(self) {
         for r in 0..self.rows {
-            // SAFETY: the rows and factors are there.
+            // SAFETY: whoever makes a `Scaling` has `rows` rows and a factor for each, and nothing else uses them meanwhile.
             let (row, factor) = unsafe {
                 let (row, factor) = self.row(r);
                 (&mut *row, factor)
@@ -353,7 +353,7 @@ impl<T: Functions> IsaTask for CheckedScaling<T> {
         // A finite value times zero is zero; others give NaN.
         let (mut sums, mut rests) = ([T::ZERO; CHUNK], T::ZERO);
         for r in 0..self.0.rows {
-            // SAFETY: the rows and factors are there.
+            // SAFETY: whoever makes a `Scaling` has `rows` rows and a factor for each, and nothing else uses them meanwhile.
             let (row, factor) = unsafe {
                 let (row, factor) = self.0.row(r);
                 (&mut *row, factor)

@@ -190,7 +190,8 @@ impl<T: Float> Task<'_, T> {
         let shape = &self.kernel.shape;
         let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
-        // SAFETY: as in `moments`.
+        // SAFETY: the tensor has the channel's chunks, none of which is longer than the buffer; the processor has the
+        // instructions.
         unsafe {
             let mut totals = moments::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));

@@ -109,7 +109,7 @@ impl<T: Float> ChannelsLast<T> {
     /// The two sums of a channel over all workers.
     ///
     /// # Safety
-    /// The pass has written them.
+    /// Every worker has written its two sums of the channel to its area of `scratch`, and no worker writes them any more.
     unsafe fn sums(&self, scratch: *mut u8, channel: usize) -> [f64; 2] {
         let mut sums = [0.0; 2];
         for worker in 0..self.workers.count() {
@@ -126,7 +126,7 @@ impl<T: Float> ChannelsLast<T> {
     /// Calls `each` with every channel and its two sums, and writes the values that it returns.
     ///
     /// # Safety
-    /// The pass has written the sums.
+    /// Every worker has written its sums to its area of `scratch`, and only this thread uses the area of the first.
     unsafe fn finish<const N: usize>(&self, scratch: *mut u8, each: impl Fn(usize, [f64; 2]) -> [T; N]) {
         for channel in 0..self.shape.channels {
             // SAFETY: the sums are valid, as this function requires; there are four values a channel.

@@ -9,7 +9,7 @@ use crate::tensor::row_converter::all_finite;
 /// Whether a tile of (rows, row stride) and this many columns has NaN.
 ///
 /// # Safety
-/// The tile has them.
+/// `tile` is readable for `columns` values in each of its rows.
 pub(crate) unsafe fn has_nan<T: Float>(
     tile: *const T,
     (rows, row_stride): (usize, usize),
@@ -29,7 +29,7 @@ pub(crate) unsafe fn has_nan<T: Float>(
 /// Whether the weights of a tile's rows are finite. A panel has a value per row of the micro-kernel.
 ///
 /// # Safety
-/// The tile has this many rows.
+/// The tile's weights are readable for `rows` rows and all its terms.
 pub(crate) unsafe fn are_finite<T: Float>(tile: &Tile<'_, T>, rows: usize) -> bool {
     let terms = tile.depth * tile.taps.len();
     // SAFETY: this function requires the rows, which have weights.

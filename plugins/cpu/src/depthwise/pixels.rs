@@ -378,7 +378,7 @@ impl<T: Float> Band<T> {
     ) {
         let [rows, columns] = self.output_strides;
         let offset = (row - self.rows.start) * rows + column * columns + channel;
-        // SAFETY: the elements and the channels exist.
+        // SAFETY: `Band::vector` requires that output and coefficients have these pixels and lanes of channels.
         unsafe {
             self.registers.apply(&mut sums, &self.coefficients::<V>(channel, lanes));
             for n in 0..N {

@@ -78,7 +78,7 @@ impl Integers {
     /// The largest magnitude of the values.
     ///
     /// # Safety
-    /// The tensor has the integers.
+    /// `from` is readable at each element of the nest.
     unsafe fn fold<T: Copy, U: Copy + Ord + Default>(&self, from: *const T, size: fn(T) -> U) -> U {
         let mut largest = U::default();
         let [stride] = self.nest.inner_strides;

@@ -49,7 +49,7 @@ impl Context<f32> {
 /// # Safety
 /// As [`Context::run`], with tiles configured on this thread.
 unsafe fn run<const ROWS: usize, const VECTORS: usize>(tile: &mut Tile<'_, f32>) {
-    // SAFETY: the caller guarantees the tile and the configuration.
+    // SAFETY: this function requires the tile and the configuration.
     unsafe { run_tile(tile, ROWS, VECTORS) };
 }
 

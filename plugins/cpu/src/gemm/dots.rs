@@ -47,7 +47,7 @@ pub(crate) fn dots_of<T: Float>(data_type: DataType) -> Option<Dots<T>> {
 /// # Safety
 /// The processor has the instruction set, and operands and sums are valid.
 unsafe fn run<S: Stored, T: Float>(isa: Isa, products: &DotProducts<T>) {
-    // SAFETY: the caller guarantees the instructions and the operands.
+    // SAFETY: this function requires the instructions and the operands.
     unsafe { isa.run_vectors::<T, _>(Task { products, b: products.b.cast::<S>() }) };
 }
 
@@ -103,7 +103,7 @@ impl<S: Stored, T: Float> Task<'_, S, T> {
     ) -> usize {
         let all = self.products.columns;
         let whole = all - all % COLUMNS;
-        // SAFETY: the columns exist.
+        // SAFETY: this function requires the rows, and both loops end at the operand's last column.
         unsafe {
             for column in (0..whole).step_by(COLUMNS) {
                 self.tile::<V, ROWS, COLUMNS>(row, column);

@@ -31,7 +31,7 @@ impl<T: Float> Strip<T> {
     /// is writable in whole vectors except the last.
     #[inline(always)]
     pub(crate) unsafe fn pack<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: this function requires the same.
+        // SAFETY: this function requires the instructions, the image's rows and room for the columns, as each of these does.
         unsafe {
             match self.stride {
                 _ if self.len == 0 => self.clear::<V>(),

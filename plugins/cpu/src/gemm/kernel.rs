@@ -93,7 +93,7 @@ pub(crate) unsafe trait MicroKernel: Register {
         Self: Vector<Scalar = Self::Word>,
         Self::Word: Float,
     {
-        // SAFETY: the caller guarantees the instructions and the strip.
+        // SAFETY: this function requires the instructions and the strip.
         unsafe { strip.pack::<Self>() };
     }
 }

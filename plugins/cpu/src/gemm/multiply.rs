@@ -120,7 +120,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
                     prefetch_row::<R, NR>(b.wrapping_add(offset));
                     self.a.prefetch(at, a_stride);
                 }
-                // SAFETY: the caller guarantees the instructions, the terms and the rows.
+                // SAFETY: this function requires the instructions, the terms and the rows.
                 unsafe {
                     let columns = load::<R, NR>(b);
                     if PREFETCH && !A::TAPS && !self.keep.is_null() {
@@ -152,11 +152,11 @@ fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
 /// Stores a row of vectors.
 ///
 /// # Safety
-/// They are writable, and the processor has the register's instructions.
+/// `to` is writable for `NR` vectors, and the processor has the register's instructions.
 #[inline(always)]
 pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
     for v in 0..NR {
-        // SAFETY: the caller guarantees the instructions and the row.
+        // SAFETY: this function requires the instructions and the row.
         unsafe { row[v].store(to.add(v * R::LANES)) };
     }
 }
@@ -173,7 +173,7 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
     acc: &mut [[R; NR]; MR],
 ) {
     for r in 0..MR {
-        // SAFETY: the caller guarantees the instructions and the term.
+        // SAFETY: this function requires the instructions and the term.
         unsafe { multiply_row(a.get(r, at), b, &mut acc[r]) };
     }
 }
@@ -239,7 +239,7 @@ unsafe fn line_terms<R: Register, const TERMS: usize>(
     to: *mut R::Word,
     vectors: usize,
 ) {
-    // SAFETY: the caller guarantees the instructions, the terms, the rows and the accumulators.
+    // SAFETY: this function requires the instructions, the terms, the rows and the accumulators.
     unsafe {
         let mut terms = [R::zero(); TERMS];
         for (l, term) in terms.iter_mut().enumerate() {
@@ -264,7 +264,7 @@ pub(crate) trait RunTiles: Register {
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
     unsafe fn run_line(tile: &Tile<'_, Self::Word>, vectors: usize) {
-        // SAFETY: the caller guarantees the instructions.
+        // SAFETY: this function requires the instructions.
         unsafe { Self::run(LineTask::<Self>(tile, vectors)) };
     }
 
@@ -273,7 +273,7 @@ pub(crate) trait RunTiles: Register {
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
     unsafe fn run_tile<A: Lhs<Self, MR>, const MR: usize, const NR: usize>(tile: &mut Tile<'_, Self::Word>) {
-        // SAFETY: the caller guarantees the instructions.
+        // SAFETY: this function requires the instructions.
         unsafe { Self::run(TileTask::<Self, A, MR, NR>(tile, PhantomData)) };
     }
 }

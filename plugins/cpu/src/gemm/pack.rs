@@ -80,14 +80,14 @@ fn is_other(name: &str, data_type: DataType) -> Refusal {
 /// The processor supports the instruction set, the matrix is readable, and rows of `width` values with stride
 /// `row_stride` are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
+    // SAFETY: this function requires the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
 /// The processor supports the instruction set, the accumulators are readable, and the elements are writable.
 unsafe fn store<S: Stored, T: Float>(isa: Isa, accumulators: &Accumulators<T>, to: *mut u8) {
-    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
+    // SAFETY: this function requires the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Storing::<S, T> { accumulators, to: to.cast() }) };
 }
 
@@ -191,7 +191,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 /// Copies `len` contiguous elements.
 ///
 /// # Safety
-/// They are readable, `to` is writable, and the processor has the vector's instructions.
+/// `from` is readable and `to` writable for `len` elements, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
     let mut j = 0;

@@ -75,14 +75,14 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
 /// # Safety
 /// As [`Pack`](crate::gemm::pack::Pack), with the row stride in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
+    // SAFETY: this function requires the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`](crate::gemm::pack::Pack), with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
+    // SAFETY: this function requires the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Right::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 

@@ -38,7 +38,7 @@ pub(crate) unsafe trait Register: Copy {
     /// Writes words; no alignment is needed.
     ///
     /// # Safety
-    /// `LANES` words are writable.
+    /// `to` is writable for `LANES` words.
     unsafe fn store(self, to: *mut Self::Word);
 
     /// The accumulators plus the product of two operands in each lane.
@@ -56,7 +56,7 @@ pub(crate) unsafe trait Register: Copy {
     /// Runs a task compiled for the instructions.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has the instructions of this type.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
 }
 
@@ -97,9 +97,9 @@ unsafe impl<V: Vector> Register for V {
 /// Loads a row of vectors.
 ///
 /// # Safety
-/// They are readable, and the processor has the register's instructions.
+/// `from` is readable for `NR` vectors, and the processor has the register's instructions.
 #[inline(always)]
 pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) -> [R; NR] {
-    // SAFETY: the caller guarantees the instructions and the row.
+    // SAFETY: this function requires the instructions and the row.
     array::from_fn(|v| unsafe { R::load(from.add(v * R::LANES)) })
 }

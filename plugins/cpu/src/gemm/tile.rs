@@ -189,7 +189,7 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
             return;
         }
         for (r, row) in acc.iter_mut().enumerate() {
-            // SAFETY: the caller guarantees the instructions and the tile.
+            // SAFETY: this function requires the instructions and the tile.
             unsafe {
                 let residual = load::<R, NR>(self.residual.add(r * self.residual_stride + column));
                 *row = array::zip(*row, residual, |acc, residual| acc.plus(residual));
@@ -240,7 +240,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Rows<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller guarantees the instructions and the term.
+        // SAFETY: this function requires the instructions and the term.
         unsafe { R::splat(self.0[row].add(at).read_unaligned()) }
     }
 }
@@ -258,7 +258,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Panel<R::Word> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller guarantees the instructions and the term.
+        // SAFETY: this function requires the instructions and the term.
         unsafe { R::splat(self.0.add(at + row).read_unaligned()) }
     }
 
@@ -288,7 +288,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Gathered<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller guarantees the instructions and the term.
+        // SAFETY: this function requires the instructions and the term.
         unsafe { R::splat(self.0[row].wrapping_add(at).read_unaligned()) }
     }
 }

@@ -205,7 +205,7 @@ impl Product {
     /// Stores the results of a block whose columns are not contiguous.
     ///
     /// # Safety
-    /// They are in the worker's area, and y has their places.
+    /// The results are in the worker's area, and y has their elements.
     unsafe fn spread(
         &self,
         run: &Run<'_>,

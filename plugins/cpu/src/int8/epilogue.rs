@@ -251,7 +251,7 @@ impl Columns {
     /// The parameters of the first column, repeated for a group.
     ///
     /// # Safety
-    /// They were written to an area.
+    /// The parameters of the first column were written to the area that this points to.
     pub(crate) unsafe fn spread(&self, rounds: usize, to: &mut [[i32; GROUP]]) {
         for (kind, to) in to.iter_mut().enumerate().take(Self::kinds(rounds)) {
             // SAFETY: the area has a value of each kind, as this function requires.
@@ -358,7 +358,7 @@ impl Columns {
     /// Zeros the columns from `first` to `last`, which complete a group.
     ///
     /// # Safety
-    /// There is room for them.
+    /// The area that this points to has room for parameters of each kind up to column `last`.
     pub(crate) unsafe fn clear(&self, rounds: usize, first: usize, last: usize) {
         for kind in 0..Self::kinds(rounds) {
             // SAFETY: there is room for the columns, as this function requires.

@@ -182,7 +182,7 @@ impl Terms {
     /// Adds terms.
     ///
     /// # Safety
-    /// They are readable, and the panel has room for them.
+    /// `from` is readable for `count` bytes of this stride, and the panel has room for as many terms.
     #[inline(always)]
     unsafe fn add(&mut self, from: *const u8, count: usize, stride: usize, flip: u8) {
         let mut at = 0;
@@ -205,7 +205,7 @@ impl Terms {
     }
 
     /// # Safety
-    /// The panel has room for the term.
+    /// The panel has room for a word of four terms at `term`.
     #[inline(always)]
     unsafe fn push(&mut self, byte: u8) {
         self.word[self.term % 4] = byte;
@@ -219,7 +219,7 @@ impl Terms {
     /// Pads the column with zeros to this many words.
     ///
     /// # Safety
-    /// The panel has the words.
+    /// The panel has `words` words in this column.
     unsafe fn fill(&mut self, words: usize) {
         while self.term < words * 4 {
             // SAFETY: the term lies below `words`.

@@ -87,7 +87,7 @@ impl Own {
     /// The offsets of some rows in y and in the residual.
     ///
     /// # Safety
-    /// They were written.
+    /// `offsets` points to two times `most` offsets, of each of which the first `rows` were written.
     pub(crate) unsafe fn offsets(&self, most: usize, rows: usize) -> (&[usize], &[usize]) {
         // SAFETY: the area has two offsets for each of the most rows, of which these were written.
         unsafe {

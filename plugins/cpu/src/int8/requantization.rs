@@ -125,7 +125,7 @@ pub(crate) enum BoundPostOp<'a> {
 /// Values rounded to integers that fit in bytes.
 ///
 /// # Safety
-/// The processor has the instructions.
+/// The processor has the instructions that [`Vector16::run`] compiles for.
 #[inline(always)]
 pub(crate) unsafe fn requantized<S: Vector16>(
     mut values: S::Floats,

@@ -261,7 +261,7 @@ impl Rows<'_> {
 /// Copies bytes, each combined with `flip` by exclusive or.
 ///
 /// # Safety
-/// They are readable, and `to` is writable for as many.
+/// `from` is readable and `to` writable for `len` bytes.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, flip: u8) {
     let mut at = 0;

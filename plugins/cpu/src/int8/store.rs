@@ -86,7 +86,7 @@ struct Ready<'t, 'a, S: Vector16> {
 
 impl<'t, 'a, S: Vector16> Ready<'t, 'a, S> {
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has the instructions that [`Vector16::run`] compiles for.
     #[inline(always)]
     unsafe fn of(tile: &'t Tile<'a>) -> Self {
         let Tile { sums, stride, row_sums, of_columns, has_bias, numbers, .. } = *tile;
@@ -482,7 +482,7 @@ impl<S: Vector16> Ready<'_, '_, S> {
 /// Up to a group of elements at a stride. Not inlined: its setup would be repeated for every group.
 ///
 /// # Safety
-/// They are readable.
+/// `from` is readable for as many elements of this stride, at any alignment.
 #[cold]
 #[inline(never)]
 unsafe fn gathered<T: Copy + Default>(

@@ -34,7 +34,7 @@ pub(crate) unsafe trait Vector16 {
     /// The same integer sixteen times.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has the instructions that [`Vector16::run`] compiles for.
     unsafe fn ints(value: i32) -> Self::Ints;
     fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
     /// The sum, saturating.
@@ -45,22 +45,22 @@ pub(crate) unsafe trait Vector16 {
     /// The entries at these offsets from the pointer, which may be negative.
     ///
     /// # Safety
-    /// The entries are readable.
+    /// `entries` is readable at each of the sixteen offsets, and the processor has the instructions of [`Vector16::run`].
     unsafe fn looked_up(a: Self::Ints, entries: *const i32) -> Self::Ints;
     /// Stores sixteen integers.
     ///
     /// # Safety
-    /// The elements are writable.
+    /// `to` is writable for sixteen integers, at any alignment.
     unsafe fn store(a: Self::Ints, to: *mut i32);
     /// Stores the lowest byte of each.
     ///
     /// # Safety
-    /// The bytes are writable.
+    /// `to` is writable for sixteen bytes.
     unsafe fn bytes(a: Self::Ints, to: *mut u8);
     /// Stores the lowest bytes of the first values, fewer than sixteen.
     ///
     /// # Safety
-    /// `count` bytes are writable.
+    /// `to` is writable for `count` bytes.
     #[inline(always)]
     unsafe fn first_bytes(a: Self::Ints, to: *mut u8, count: usize) {
         let mut buffer = [0; 16];
@@ -79,7 +79,7 @@ pub(crate) unsafe trait Vector16 {
     /// The same value sixteen times.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has the instructions that [`Vector16::run`] compiles for.
     unsafe fn floats(value: f32) -> Self::Floats;
     fn of_ints(a: Self::Ints) -> Self::Floats;
     fn plus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
@@ -106,7 +106,7 @@ pub(crate) unsafe trait Vector16 {
     /// Runs a task compiled for the instructions.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has the instructions of this type.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
 }
 
@@ -160,7 +160,7 @@ const BEYOND: f32 = 1_099_511_627_776.0;
 /// inverse corrects it (Markstein 1990).
 ///
 /// # Safety
-/// The processor has the instructions.
+/// The processor has the instructions that [`Vector16::run`] compiles for.
 #[inline(always)]
 pub(crate) unsafe fn quotient<S: Vector16>(a: S::Floats, divisor: f32, inverse: f32) -> S::Floats {
     // SAFETY: the processor has the instructions, as this function requires.
@@ -216,7 +216,7 @@ unsafe impl Vector16 for Portable {
         fn unsigned(from: *const u8) -> [i32; 16] { array::map(from.cast::<[u8; 16]>().read_unaligned(), i32::from) }
         fn ints(value: i32) -> [i32; 16] { [value; 16] }
         fn looked_up(a: [i32; 16], entries: *const i32) -> [i32; 16] {
-            // SAFETY: the caller guarantees the entries, as the trait requires.
+            // SAFETY: this function requires the entries, as the trait requires.
             array::map(a, |at| unsafe { entries.offset(at as isize).read() })
         }
         fn store(a: [i32; 16], to: *mut i32) { to.cast::<[i32; 16]>().write_unaligned(a) }

@@ -178,7 +178,7 @@ unsafe fn moments<V: Vector>(x: *const V::Scalar, len: usize, about: V::Scalar, 
 /// Mean and mean squared deviation, in double precision throughout.
 ///
 /// # Safety
-/// `len` values are readable.
+/// `x` is readable for `len` values, at any alignment.
 #[cold]
 unsafe fn in_double<T: ComputeType>(x: *const T, len: usize, centered: bool) -> [f64; 2] {
     let n = len as f64;

@@ -314,7 +314,7 @@ impl Plan {
         };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let stop = Stop::of_thread();
-        // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
+        // SAFETY: this function requires valid buffers; the workspace has `ALIGNMENT` bytes more than the steps use.
         let run = || unsafe { self.run(buffers, aligned, stop) };
         partition::enter(self.threads, || if self.flushes { subnormals::flushed(run) } else { run() })
     }

@@ -397,7 +397,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
             (if part.is_some() { spread.as_ptr() } else { from }, V::LANES)
         }
         Other::One(one) => {
-            // SAFETY: the single value exists.
+            // SAFETY: `ones` has a number for each operand that the program reads as `Other::One`.
             spread = [unsafe { memory.ones.add(one).read() }; MAX_LANES];
             (spread.as_ptr(), 0)
         }

@@ -179,7 +179,7 @@ impl<T: Float> ChannelsLast<T> {
         for column in 0..if blocks > 0 { shape.output[COLUMNS] } else { 0 } {
             let window = (lines, &shape.span(COLUMNS, column));
             for channel in (0..blocks).step_by(TOGETHER * V::LANES) {
-                // SAFETY: the channels and the column exist.
+                // SAFETY: the loops stay below the numbers of columns and channels that the kernel's tensors have.
                 unsafe {
                     let [values, indices] =
                         windows.value::<V, TOGETHER>(shape, channel, window, &of_channels);
@@ -191,7 +191,7 @@ impl<T: Float> ChannelsLast<T> {
         }
         for channel in (blocks..shape.channels).step_by(V::LANES) {
             let count = (shape.channels - channel).min(V::LANES);
-            // SAFETY: the channels exist.
+            // SAFETY: `channel + count` is at most the number of channels, and `count` at most that of lanes.
             unsafe { self.columns::<V>(windows, lines, row, [channel, count]) };
         }
     }

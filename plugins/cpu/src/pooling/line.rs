@@ -355,7 +355,7 @@ unsafe fn single<V: Vector, J: Combine>(
 /// The maximum of a window that meets the padding, and its index.
 ///
 /// # Safety
-/// The plane has the window's rows.
+/// The plane is readable in the rows of `lines` and the columns of the window.
 #[inline(always)]
 pub(crate) unsafe fn edge<T: Float>(
     shape: &Shape,

@@ -184,7 +184,7 @@ impl<T: Float> MaximumGradient<T> {
 /// Adds to a value.
 ///
 /// # Safety
-/// The value is readable and writable.
+/// `to` is readable and writable for a value, at any alignment.
 #[inline(always)]
 unsafe fn add<T: Float>(to: *mut T, value: T) {
     // SAFETY: the element is valid, as this function requires.

@@ -25,7 +25,7 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
-    // SAFETY: the caller guarantees the instructions and the elements; no vector has more lanes than the
+    // SAFETY: this function requires the instructions and the elements; no vector has more lanes than the
     // array.
     unsafe {
         if same::<S, V::Scalar>() {
@@ -47,7 +47,7 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
 #[inline(always)]
 pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
-    // SAFETY: the caller guarantees the instructions and the elements; no vector has more lanes than the
+    // SAFETY: this function requires the instructions and the elements; no vector has more lanes than the
     // array.
     unsafe {
         if same::<S, V::Scalar>() {
@@ -70,7 +70,7 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
+    // SAFETY: this function requires the instruction set, and all elements on both sides.
     unsafe {
         if same::<T, f32>() {
             match isa {
@@ -85,7 +85,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
         return 0;
     }
     for i in 0..len {
-        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
+        // SAFETY: this function requires the instruction set, and all elements on both sides.
         unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
     }
     len
@@ -98,7 +98,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
+    // SAFETY: this function requires the instruction set, and all elements on both sides.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
             match isa {
@@ -120,7 +120,7 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
         return 0;
     }
     for i in 0..len {
-        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
+        // SAFETY: this function requires the instruction set, and all elements on both sides.
         unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
     }
     len
@@ -154,7 +154,7 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
+    // SAFETY: this function requires the instruction set, and all elements on both sides.
     unsafe {
         match isa {
             Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
@@ -197,7 +197,7 @@ mod x86 {
     /// The processor has AVX-512; 16 elements are readable, of a type that `reads` accepts.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
+        // SAFETY: this function requires the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -216,7 +216,7 @@ mod x86 {
     /// The processor has AVX2 and F16C; 8 elements are readable, of a type that `reads` accepts.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
+        // SAFETY: this function requires the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -238,7 +238,7 @@ mod x86 {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: the caller guarantees `len` values and elements.
+            // SAFETY: this function requires `len` values and elements.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];

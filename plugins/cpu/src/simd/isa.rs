@@ -37,7 +37,7 @@ pub(crate) trait IsaTask: Sized {
     /// Runs it with AVX2.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn run_avx2(self) -> Self::Output {
@@ -47,7 +47,7 @@ pub(crate) trait IsaTask: Sized {
     /// Runs it with AVX-512.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has AVX-512 F, BW, DQ and VL.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     unsafe fn run_avx512(self) -> Self::Output {

@@ -146,7 +146,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// Writes `LANES` values; no alignment is needed.
     ///
     /// # Safety
-    /// `LANES` values are writable.
+    /// `to` is writable for `LANES` values.
     unsafe fn store(self, to: *mut Self::Scalar);
 
     /// Writes `LANES` values with a non-temporal store if the instruction set has one. Call
@@ -226,7 +226,7 @@ pub(crate) unsafe trait PartialVector: Copy {
     /// Writes only these lanes.
     ///
     /// # Safety
-    /// The lanes' values are writable.
+    /// `to` is writable at each of the lanes.
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The even and the odd elements of this vector followed by the next.
@@ -313,7 +313,7 @@ pub(crate) trait VectorTask<T: Float>: Sized {
     /// Runs it with the vectors of AVX2.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn run_avx2(self) -> Self::Output {
@@ -324,7 +324,7 @@ pub(crate) trait VectorTask<T: Float>: Sized {
     /// Runs it with the vectors of AVX-512.
     ///
     /// # Safety
-    /// The processor has the instructions.
+    /// The processor has AVX-512 F, BW, DQ and VL.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     unsafe fn run_avx512(self) -> Self::Output {

@@ -225,7 +225,7 @@ impl<S: Stored, T: Float> VectorTask<f32> for Narrow<S, T> {
 /// Whether all of `len` values are finite.
 ///
 /// # Safety
-/// The values are readable.
+/// `values` is readable for `len` values, at any alignment.
 pub(crate) unsafe fn all_finite<T: Float>(values: *const T, len: usize) -> bool {
     // NaN and infinity times 0 are NaN. Several sums, so that the loop is vectorized.
     let mut sums = [T::ZERO; 32];

@@ -150,7 +150,8 @@ impl<R: ComputeType> View<'_, R> {
     pub(crate) fn set(&self, offset: usize, value: R) {
         debug_assert!(offset < self.extent);
         if offset < self.extent {
-            // SAFETY: as in `get`; a kernel's outputs are writable.
+            // SAFETY: the pointer is valid for the tensor's extent, the offset is below it, and kernels call this only for
+            // outputs.
             unsafe { self.element.store(self.base, offset, value) }
         }
     }

@@ -111,7 +111,7 @@ macro_rules! entry {
         /// Runs a job.
         ///
         /// # Safety
-        /// It is a job, which nothing else uses during the call.
+        /// `job` is a job that nothing else uses during the call.
         unsafe extern $convention fn enter<F: FnOnce() -> R, R>(job: *mut Job<F, R>) {
             // SAFETY: the pointer is of a job that nothing else uses, as this function requires.
             unsafe { &mut *job }.run();

@@ -53,7 +53,7 @@ impl Store {
     /// Packed weights, and their bytes.
     fn count(&self) -> [usize; 2] {
         let mut numbers = [0; 2];
-        // SAFETY: the store exists.
+        // SAFETY: the store lives until this is dropped, and the function writes two numbers.
         unsafe { hipdnnCpuPluginCountWeights_ext(self.0, numbers.as_mut_ptr()) };
         numbers
     }

@@ -263,7 +263,7 @@ impl CublasLt {
 
     #[cold]
     fn error(&self, function: &str, status: cublasStatus_t) -> PluginError {
-        // SAFETY: any number is fine, and the names live for ever.
+        // SAFETY: the function takes any number, and its names live for ever.
         let name = unsafe {
             let name = (self.cublasLtGetStatusName)(status);
             if name.is_null() { c"" } else { CStr::from_ptr(name) }

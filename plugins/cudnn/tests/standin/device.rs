@@ -30,7 +30,7 @@ impl Bound {
         let (gpu, _entered) = entered();
         let of = |(_, bytes): &(i64, Vec<u8>)| {
             let memory = Memory::new(gpu, bytes.len()).unwrap();
-            // SAFETY: the memory has as many bytes.
+            // SAFETY: `Memory::new` has allocated `bytes.len()` bytes.
             unsafe { gpu.upload(memory.pointer(), bytes) }.unwrap();
             memory
         };
@@ -48,7 +48,7 @@ impl Bound {
         let (gpu, _entered) = entered();
         gpu.synchronize().unwrap();
         let mut bytes = vec![0; *self.sizes.last().unwrap()];
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: the memory was allocated for the last tensor, whose size the vector has.
         unsafe { gpu.download(&mut bytes, self.memory.last().unwrap().pointer()) }.unwrap();
         bytes.chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
     }

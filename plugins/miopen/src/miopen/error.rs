@@ -46,7 +46,7 @@ impl Miopen {
         if let Some(message) = thrown(function, status) {
             return MiopenError { status, message };
         }
-        // SAFETY: any number is fine.
+        // SAFETY: the function takes any number as a status and returns a constant text.
         let text = unsafe { (self.miopenGetErrorString)(status) };
         let text = if text.is_null() {
             "no text".into()

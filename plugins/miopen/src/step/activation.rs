@@ -156,7 +156,7 @@ struct ActivationStep {
 
 impl ActivationStep {
     /// # Safety
-    /// Both are valid for the shape.
+    /// `x` and `y` are device memory of the shape, valid until the work is done.
     unsafe fn forward(&self, ready: &Ready<'_>, x: *const c_void, y: *mut c_void) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let descriptor = self.descriptor.get();

@@ -153,7 +153,7 @@ impl HostScalar {
             Self::Value(value) => *value,
             Self::Bound(scalar) => {
                 let pointer = tensors.at(scalar.slot);
-                // SAFETY: the caller passes host memory of the type; plans check bound pointers for null.
+                // SAFETY: this function requires host memory of the type, and plans refuse to bind null.
                 unsafe {
                     match scalar.data_type {
                         DataType::Double => pointer.cast::<f64>().read_unaligned(),

@@ -24,7 +24,7 @@ pub struct Device {
 
 // SAFETY: a context handle may be used by any thread.
 unsafe impl Send for Device {}
-// SAFETY: as for Send.
+// SAFETY: CUDA's functions may be called for one context on several threads at once.
 unsafe impl Sync for Device {}
 
 /// A context that is current on this thread until this is dropped, which restores the previous one.
@@ -149,7 +149,7 @@ impl Device {
     /// The driver's, for instance when there is no device of this number.
     pub fn primary(cuda: &'static Cuda, number: c_int) -> Result<Self, CudaError> {
         let (mut context, mut device) = (ptr::null_mut(), 0);
-        // SAFETY: the functions write only to the locals `device` and `context`, and any number is fine.
+        // SAFETY: the functions write only to the locals `device` and `context`, and take any number.
         unsafe {
             cuda.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut device, number))?;
             cuda.check("cuDevicePrimaryCtxRetain", (cuda.cuDevicePrimaryCtxRetain)(&mut context, device))?;

@@ -269,7 +269,7 @@ impl Cuda {
         }
         let words = [self.cuGetErrorName, self.cuGetErrorString].map(|ask| {
             let mut text = std::ptr::null();
-            // SAFETY: the function writes only to the local `text`, and any number is fine.
+            // SAFETY: the function writes only to the local `text`, and takes any number.
             if unsafe { ask(answer, &mut text) } != CUDA_SUCCESS || text.is_null() {
                 return String::new();
             }

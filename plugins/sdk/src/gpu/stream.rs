@@ -47,13 +47,13 @@ impl Gpu {
     pub unsafe fn synchronize_stream(&self, stream: hipStream_t) -> Result<(), PluginError> {
         match self {
             Self::Hip(hip) => {
-                // SAFETY: the stream is there.
+                // SAFETY: this function requires a stream of this GPU that is not destroyed.
                 Ok(hip.check("hipStreamSynchronize", unsafe { (hip.hipStreamSynchronize)(stream) })?)
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let wait = device.cuda.cuStreamSynchronize.ok_or_else(|| lacks("cuStreamSynchronize"))?;
-                // SAFETY: the stream is there.
+                // SAFETY: this function requires a stream of this GPU that is not destroyed.
                 Ok(device.cuda.check("cuStreamSynchronize", unsafe { wait(stream) })?)
             }
             Self::Vulkan(device) => device.synchronize(),

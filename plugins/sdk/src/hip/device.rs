@@ -54,7 +54,7 @@ impl Hip {
         let before = self.current_device()?;
         let is_other = before != device;
         if is_other {
-            // SAFETY: any number is fine.
+            // SAFETY: the function refuses numbers that no device has.
             self.check("hipSetDevice", unsafe { (self.hipSetDevice)(device) })?;
         }
         Ok(EnteredDevice { hip: self, before: is_other.then_some(before), not_send: PhantomData })
@@ -64,7 +64,7 @@ impl Hip {
 impl Drop for EnteredDevice<'_> {
     fn drop(&mut self) {
         if let Some(device) = self.before {
-            // SAFETY: any number is fine, and this one was the thread's. Failures are ignored.
+            // SAFETY: the function takes any number, and this one was the thread's. Failures are ignored.
             unsafe { (self.hip.hipSetDevice)(device) };
         }
     }
@@ -90,7 +90,7 @@ pub(crate) mod testing {
     /// `hipGetDevice`.
     ///
     /// # Safety
-    /// The output is writable.
+    /// `device` is writable.
     unsafe extern "C" fn get_device(device: *mut c_int) -> hipError_t {
         // SAFETY: the table's functions are called with valid outputs.
         unsafe { device.write(DEVICE.get()) };

@@ -277,7 +277,7 @@ impl Hip {
         if let Some(message) = thrown(function, answer) {
             return Err(HipError { code: answer, message });
         }
-        // SAFETY: any number is fine.
+        // SAFETY: the functions take any number as a status and return a constant text.
         let text = unsafe {
             (self.hipGetLastError)();
             (self.hipGetErrorString)(answer)

@@ -28,7 +28,7 @@ impl<'a> Context<'a> {
     }
 
     fn execute(&self, buffers: &[hipdnnPluginDeviceBuffer_t]) -> hipdnnPluginStatus_t {
-        // SAFETY: the buffers are valid.
+        // SAFETY: handle and context are alive, and each test keeps the memory that its buffers point to.
         unsafe {
             let count = buffers.len() as u32;
             hipdnnEnginePluginExecuteOpGraph(self.0.0, self.1, null_mut(), buffers.as_ptr(), count)
@@ -152,7 +152,7 @@ fn an_execution_reaches_the_engine_of_its_context_with_any_handle() {
     for (engine, expected) in [("FIRST_ENGINE", 0.5), ("SECOND_ENGINE", 1.5)] {
         let context = Context::new(&handle, "", &config(engine, None));
         assert_eq!(context.execute(&buffers), OK);
-        // SAFETY: the buffer is still there.
+        // SAFETY: `result` is a local that only the finished execution wrote.
         assert_eq!(unsafe { (&raw const result).read() }, expected);
         // SAFETY: handle and context are alive, and the one buffer is the local `result`.
         let status =

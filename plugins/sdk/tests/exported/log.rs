@@ -53,7 +53,7 @@ fn lines_obey_the_level_and_refusals_reach_the_host_at_any() {
     for (level, heard) in
         [(HIPDNN_SEV_INFO, 3), (HIPDNN_SEV_WARN, 2), (HIPDNN_SEV_ERROR, 1), (HIPDNN_SEV_OFF, 0)]
     {
-        // SAFETY: any number is fine.
+        // SAFETY: the function checks the number, and takes no pointer.
         assert_eq!(unsafe { hipdnnPluginSetLogLevel(level) }, OK);
         assert_eq!(log::enabled(HIPDNN_SEV_WARN), heard >= 2);
         log::info("i");
@@ -72,7 +72,7 @@ fn lines_obey_the_level_and_refusals_reach_the_host_at_any() {
         assert_eq!(lines(), [(HIPDNN_SEV_WARN, ignored.to_owned())][..usize::from(heard >= 2)]);
     }
     for level in [-1, 5, i32::MAX] {
-        // SAFETY: any number is fine.
+        // SAFETY: the function checks the number, and takes no pointer.
         assert_eq!(unsafe { hipdnnPluginSetLogLevel(level) }, BAD_PARAM);
         assert_eq!(text(), format!("level is {level}, expected 0 (info) to 4 (off)"));
     }

@@ -140,7 +140,7 @@ fn overrides_reach_the_engine() {
     }
     // Without overrides it is an ordinary execution.
     assert_eq!(execute(0, null(), null(), null(), null()), OK);
-    // SAFETY: the buffer is still there.
+    // SAFETY: `result` is a local that only the finished execution wrote.
     assert_eq!(unsafe { (&raw const result).read() }, 1.5);
 }
 

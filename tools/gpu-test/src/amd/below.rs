@@ -178,7 +178,7 @@ fn real(name: &str) -> usize {
 fn is_runtime(address: usize) -> bool {
     // SAFETY: a struct of pointers, which may be null.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address is fine, and the output valid.
+    // SAFETY: the function takes any address, and writes only to the local `info`.
     let found = unsafe { libc::dladdr(std::ptr::with_exposed_provenance(address), &mut info) } != 0;
     if !found || info.dli_fname.is_null() {
         return false;

@@ -113,7 +113,7 @@ fn captured(context: &Context<'_>, subject: &Subject, ran: bool, mode: c_int) ->
     let mut of_graph = Vec::new();
     for run in 0..RUNS {
         fill(run)?;
-        // SAFETY: the plan and its tensors are alive.
+        // SAFETY: `plan` and `bound`, which the captured work uses, live until the end of this function.
         unsafe { graph.run(&stream) }?;
         of_graph.push(bits(&sets)?);
     }
@@ -154,13 +154,13 @@ fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, 
         }
         Ok(())
     })?;
-    // SAFETY: the plan and its tensors are alive.
+    // SAFETY: `plan` and `bound`, which the captured work uses, live until the end of this function.
     unsafe { graph.run(&stream) }?;
     case.compare(&case.run_on_host(&backend)?, &bound.results()?, &plan)?;
     // Outside of captures, the handles work normally.
     for other in &others {
         bound.fill(case)?;
-        // SAFETY: the plan and its tensors are alive.
+        // SAFETY: the pointers are those of `bound`, which lives until the stream was waited for.
         unsafe { plan.execute_with(other, &bound.tensors(), bound.workspace()) }?;
         stream.wait()?;
         case.compare(&case.run_on_host(&backend)?, &bound.results()?, &plan)?;

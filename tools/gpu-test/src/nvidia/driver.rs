@@ -101,7 +101,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// The driver's, those of the work among them.
     pub fn wait(&self) -> Result<(), Failure> {
-        // SAFETY: the stream is alive.
+        // SAFETY: this object owns the stream and destroys it when it is dropped.
         let answer = unsafe { (self.context.driver.cuStreamSynchronize)(self.stream) };
         self.context.check("cuStreamSynchronize", answer)
     }
@@ -126,7 +126,7 @@ impl<'a> Stream<'a> {
         let Context { driver, .. } = self.context;
         let _entered = self.context.device.enter()?;
         let mut graph = null_mut();
-        // SAFETY: the stream is alive, and the output valid.
+        // SAFETY: this object owns the stream, and the function writes only to the local `graph`.
         let (done, ended) = unsafe {
             let begun = (driver.cuStreamBeginCapture_v2)(self.stream, mode);
             self.context.check("cuStreamBeginCapture", begun)?;
@@ -156,7 +156,7 @@ pub struct CapturedGraph<'a> {
 impl CapturedGraph<'_> {
     fn instantiated(mut self) -> Result<Self, Failure> {
         let instantiate = self.context.driver.cuGraphInstantiateWithFlags;
-        // SAFETY: the graph is alive, and the output valid.
+        // SAFETY: this object owns the graph, and the function writes only to `self.started`.
         let answer = unsafe { instantiate(&mut self.started, self.graph, 0) };
         self.context.check("cuGraphInstantiate", answer)?;
         Ok(self)

@@ -144,6 +144,11 @@ fn each_unsafe_function_says_what_it_requires() {
 }
 
 #[test]
+fn each_requirement_names_what_it_is_about() {
+    unsafe_code::expect("sections `# Safety` are vague", &sources(&["rs"]), &[], unsafe_code::vague);
+}
+
+#[test]
 fn functions_have_few_positional_arguments() {
     unsafe_code::expect(
         "functions have too many arguments",

@@ -6,8 +6,17 @@ use std::collections::BTreeMap;
 const MOST_LINES: usize = 20;
 
 /// Beginnings of comments that leave the reason to another place.
-const ELSEWHERE: &[&str] =
-    &["as above", "as for the", "as before", "see ", "the caller promises", "the callers promise"];
+const ELSEWHERE: &[&str] = &[
+    "as above",
+    "as for ",
+    "as in ",
+    "as before",
+    "as this function",
+    "see ",
+    "the caller guarantees",
+    "the caller promises",
+    "the callers promise",
+];
 
 /// Words of comments that do not say what makes the block sound.
 const BARE: &[&str] = &[
@@ -17,7 +26,29 @@ const BARE: &[&str] = &[
     "the arguments are valid",
     "the pointer is writable",
     "the output was checked above",
+    "any number is fine",
 ];
+
+/// Ends of short comments that only repeat what the call needs.
+const STATES: &[&str] = &[
+    " alive",
+    " are there",
+    " exist",
+    " exists",
+    " has as many bytes",
+    " has room",
+    " is there",
+    " not null",
+    " readable",
+    " valid",
+    " writable",
+];
+
+/// The most words of such a comment.
+const MOST_WORDS: usize = 6;
+
+/// First words of requirements that do not name what they are about.
+const VAGUE: &[&str] = &["it", "nothing", "they"];
 
 /// A source with the texts of strings, characters and comments replaced by spaces, line by line as it was.
 pub fn code(source: &str) -> String {
@@ -104,17 +135,50 @@ fn long_blocks(source: &str) -> Vec<(usize, usize)> {
     found
 }
 
+/// The comments on safety with their lines.
+fn reasons(source: &str) -> Vec<(usize, String)> {
+    const BEGIN: &str = "// SAFETY:";
+    let mut lines = (1..).zip(source.lines().map(str::trim)).peekable();
+    let mut reasons = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        let Some(reason) = line.strip_prefix(BEGIN) else { continue };
+        let mut reason = reason.trim().to_lowercase();
+        let goes_on = |line: &str| line.starts_with("// ") && !line.starts_with(BEGIN);
+        while let Some((_, more)) = lines.next_if(|(_, line)| goes_on(line)) {
+            reason.push_str(&more[2..].to_lowercase());
+        }
+        reasons.push((number, reason));
+    }
+    reasons
+}
+
 /// The lines of comments on safety that only point elsewhere, or state no reason.
 fn reasons_elsewhere(source: &str) -> Vec<usize> {
-    let reason =
-        |line: &str| line.trim_start().strip_prefix("// SAFETY:").map(|reason| reason.trim().to_lowercase());
-    let points = |line: &str| {
-        reason(line).is_some_and(|reason| {
-            ELSEWHERE.iter().any(|begin| reason.starts_with(begin))
-                || BARE.iter().any(|words| reason.contains(words))
-        })
+    let repeats = |reason: &str| {
+        let reason = reason.trim_end_matches('.');
+        STATES.iter().any(|end| reason.ends_with(end))
+            && reason.split_whitespace().count() <= MOST_WORDS
+            && !reason.contains([',', ';', ':'])
     };
-    (1..).zip(source.lines()).filter(|(_, line)| points(line)).map(|(number, _)| number).collect()
+    let points = |reason: &str| {
+        ELSEWHERE.iter().any(|begin| reason.starts_with(begin))
+            || BARE.iter().any(|words| reason.contains(words))
+            || repeats(reason)
+    };
+    reasons(source).into_iter().filter(|(_, reason)| points(reason)).map(|(number, _)| number).collect()
+}
+
+/// The lines of sections `# Safety` that do not name what they require something of.
+pub fn vague(source: &str) -> Vec<String> {
+    let mut lines = (1..).zip(source.lines().map(|line| line.trim().trim_start_matches('/').trim()));
+    let mut found = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_lowercase();
+        if line == "# Safety" && lines.next().is_some_and(|(_, text)| VAGUE.contains(&&*first(text))) {
+            found.push(format!("line {number}"));
+        }
+    }
+    found
 }
 
 /// The files whose number of findings differs from the known exceptions, which may only become fewer.
@@ -252,6 +316,16 @@ fn reasons_have_to_stand_where_they_are_needed() {
         ["the output is valid.", "the function writes only to the local `x`.", "the caller vouches for it."];
     let comments = reasons.map(|reason| format!("// SAFETY: {reason}\n")).concat();
     assert_eq!(reasons_elsewhere(&comments), [1, 3]);
+    let states = "// SAFETY: the handle is alive.\n// SAFETY: the handle is\n// alive.\n\
+         // SAFETY: `self` owns the handle, which is alive.\n// SAFETY: a null pointer was refused\n// above, others are valid.\n";
+    assert_eq!(reasons_elsewhere(states), [1, 2]);
+}
+
+#[test]
+fn requirements_name_what_they_are_about() {
+    let source = "/// # Safety\n/// It is readable.\nunsafe fn f() {}\n\
+         \n    /// # Safety\n    /// `from` is readable.\n    unsafe fn g() {}\n// # Safety\n// They are.\n";
+    assert_eq!(vague(source), ["line 1", "line 8"]);
 }
 
 #[test]

@@ -264,7 +264,7 @@ impl<T: Float> BackwardWeights<T> {
 /// The dot product of `len` values.
 ///
 /// # Safety
-/// They are readable.
+/// `a` and `b` are readable for `len` values each, at any alignment.
 unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
     // Several accumulators, so that the compiler vectorises the loop.
     let mut sums = [T::ZERO; 8];

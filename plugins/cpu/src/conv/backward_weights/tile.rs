@@ -78,7 +78,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Vectors<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller guarantees the instructions and the terms.
+        // SAFETY: this function requires the instructions and the terms.
         unsafe { R::load(self.0[row].add(at)) }
     }
 }

@@ -146,7 +146,7 @@ impl<T: Accumulator> StoreEpilogue<T> {
     /// stride) and the clip, in this order.
     ///
     /// # Safety
-    /// The residual has `present` elements.
+    /// The residual, if there is one, is readable for `present` elements of its stride.
     #[inline(always)]
     unsafe fn apply<const N: usize>(
         &self,
@@ -192,7 +192,7 @@ impl<T: Accumulator> StoreEpilogue<T> {
     /// Stores values with this stride.
     ///
     /// # Safety
-    /// The output has the elements.
+    /// `to` is writable for `present` elements of this stride.
     #[inline(always)]
     unsafe fn write<const N: usize>(&self, values: &[T; N], present: usize, to: *mut T, stride: usize) {
         // SAFETY: the elements are valid, as this function requires.

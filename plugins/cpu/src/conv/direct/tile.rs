@@ -112,7 +112,7 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
     unsafe fn get(&self, row: usize, at: usize) -> R {
         let [first, second] = self.0;
         let (first, pixel) = if row < MAX_PIXELS { (first, row) } else { (second, row - MAX_PIXELS) };
-        // SAFETY: the caller has the instructions and the input.
+        // SAFETY: this function requires the instructions and the input.
         unsafe { R::splat(first.wrapping_add(at).add(pixel * STEP).read_unaligned()) }
     }
 
@@ -131,6 +131,6 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
 /// As [`TileKernel::run_two`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>) {
-    // SAFETY: the caller has the instructions and both tiles.
+    // SAFETY: this function requires the instructions and both tiles.
     unsafe { R::run_tile::<TwoTiles<R::Word, STEP>, { 2 * MAX_PIXELS }, VECTORS>(tile) };
 }

@@ -22,7 +22,7 @@ impl<T: Float> Im2col<T> {
         self.runs(columns, |run| {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
-                // SAFETY: the caller guarantees the weights, the columns and the tile.
+                // SAFETY: this function requires the weights, the columns and the tile.
                 unsafe { compute_column_again(tile, rows, column, self.taps.len(), meets) };
             }
         });

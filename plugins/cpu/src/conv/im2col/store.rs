@@ -47,7 +47,7 @@ impl<T: Float> Im2col<T> {
     /// alone in its image.
     ///
     /// # Safety
-    /// The output has them.
+    /// The output among `tensors` has the image of `alone`, and the channel.
     pub(crate) unsafe fn target(
         &self,
         tensors: &[*mut u8],

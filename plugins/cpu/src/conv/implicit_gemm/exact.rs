@@ -24,7 +24,7 @@ impl<T: Float> ImplicitGemm<T> {
             for i in 0..run.len {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
-                // SAFETY: the caller guarantees the weights, the planes and the tile.
+                // SAFETY: this function requires the weights, the planes and the tile.
                 unsafe { compute_column_again(tile, rows, run.column - from + i, taps.len(), meets) };
             }
         });

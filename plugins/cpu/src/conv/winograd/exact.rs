@@ -100,7 +100,7 @@ impl<T: Float> Winograd<T> {
     /// The outputs of a vector of tiles, given the planes of the first.
     ///
     /// # Safety
-    /// There are whole vectors of planes.
+    /// From `planes` on, each plane is readable for a whole vector of tiles.
     unsafe fn exact(
         &self,
         planes: *const T,
@@ -119,7 +119,7 @@ impl<T: Float> Winograd<T> {
     /// The outputs of a tile, given its planes and position, from inputs inside the image only.
     ///
     /// # Safety
-    /// The planes have the tile.
+    /// Each plane is readable at the tile, which `planes` points to.
     unsafe fn inside(
         &self,
         planes: *const T,

@@ -59,7 +59,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// One weight.
 ///
 /// # Safety
-/// The element with this index exists.
+/// `from` is readable for `index` + 1 elements, at any alignment.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, index: usize) -> T {
     // SAFETY: the tensor has a weight with this index.
     unsafe { from.cast::<S>().add(index).read_unaligned().value() }

@@ -19,7 +19,7 @@ impl<T: Float> Winograd<T> {
     /// Transforms the tiles of some rows.
     ///
     /// # Safety
-    /// The worker's planes have them.
+    /// The worker's planes have the rows of `lines`, and only this thread uses them.
     unsafe fn transform(&self, worker: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, position_stride) =
             (worker.planes, worker.inputs, self.width(), self.position_stride());

@@ -209,7 +209,7 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
 /// Two vectors are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
-    // SAFETY: the caller guarantees the instructions and both vectors.
+    // SAFETY: this function requires the instructions and both vectors.
     unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
 }
 
@@ -219,7 +219,7 @@ unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
 /// The row of a vector of tiles and one more vector are readable, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
-    // SAFETY: the caller guarantees the instructions and the row.
+    // SAFETY: this function requires the instructions and the row.
     unsafe {
         let elements = if SIDE == 4 {
             let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
@@ -280,7 +280,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     #[inline(always)]
     unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
         for column in (0..count).step_by(V::LANES) {
-            // SAFETY: the caller guarantees the instructions and the columns.
+            // SAFETY: this function requires the instructions and the columns.
             unsafe {
                 let transformed =
                     input(array::from_fn::<V, SIDE>(|row| V::load(from.add(self.rows[row] + column))));
@@ -299,7 +299,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
         for first in (0..line.len).step_by(V::LANES) {
             // The next line overwrites lanes after this one.
-            // SAFETY: the caller guarantees the instructions and whole vectors after the line.
+            // SAFETY: this function requires the instructions and whole vectors after the line.
             unsafe {
                 let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
                 let to = to.add(SIDE * row * self.position_stride + line.first_tile + first);
@@ -413,7 +413,7 @@ fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [
 /// All of them are writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(vectors: [V; OUTPUTS], to: *mut V::Scalar) {
-    // SAFETY: the caller guarantees the instructions and room for the vectors.
+    // SAFETY: this function requires the instructions and room for the vectors.
     unsafe {
         let interleaved = if OUTPUTS == 2 {
             let (first, second) = vectors[0].zip(vectors[1]);

@@ -125,7 +125,7 @@ impl MarginStep {
     }
 
     /// # Safety
-    /// Both are valid for their descriptors.
+    /// `from` and `to` are device memory of their descriptors, valid until the work is done.
     unsafe fn copy(
         &self,
         ready: &Ready<'_>,

@@ -96,7 +96,7 @@ impl Design for GradientDesign {
         let [x, places, rows] =
             [self.x.descriptor(miopen)?, self.places.descriptor(miopen)?, self.rows.descriptor(miopen)?];
         let mut workspace_size = 0;
-        // SAFETY: the descriptors are alive and the output valid.
+        // SAFETY: the three objects own the descriptors, and the function writes only to the local `workspace_size`.
         let status = unsafe {
             size(
                 ready.handle(),

@@ -64,7 +64,7 @@ pub unsafe fn stop(
 /// # Safety
 /// The unwinder handed the exception over, and nothing else destroys it.
 pub unsafe fn delete(exception: *mut Exception) {
-    // SAFETY: the caller has the exception to itself.
+    // SAFETY: this function requires an exception that the unwinder handed over, which nothing else uses or ends.
     unsafe { _Unwind_DeleteException(exception) };
 }
 

@@ -13,12 +13,12 @@ pub type Library = unix::Library;
 /// bound now, and none is visible to other libraries.
 ///
 /// # Safety
-/// The library's initializers run.
+/// Running the library's initializers, and its finalizers when it is closed, is sound.
 ///
 /// # Errors
 /// The loader's message.
 pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
-    // SAFETY: the caller wants the initializers to run.
+    // SAFETY: this function requires that running the library's initializers is sound.
     let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
     opened.map_err(|error| words_of(&error))
 }

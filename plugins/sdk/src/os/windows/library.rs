@@ -108,7 +108,7 @@ pub fn check(_: &OsStr) -> Result<(), String> {
 /// searched next to it, in the system's folders and those added by the program, and then on the path.
 ///
 /// # Safety
-/// The library's initializers run.
+/// Running the library's initializers, and its finalizers when it is closed, is sound.
 ///
 /// # Errors
 /// The loader's message.
@@ -118,7 +118,7 @@ pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     // The system only searches a library's folder for dependencies if its path is absolute.
     let whole = if is_name { path.to_owned() } else { std::path::absolute(path).unwrap_or(path.to_owned()) };
     let load = |flags| {
-        // SAFETY: the caller wants the initializers to run.
+        // SAFETY: this function requires that running the library's initializers is sound.
         let opened = unsafe { windows::Library::load_with_flags(&whole, flags) };
         opened.map_err(|error| words_of(name, &error))
     };

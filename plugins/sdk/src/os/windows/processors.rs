@@ -11,7 +11,7 @@ pub fn count() -> usize {
 /// Number of processors this process may use: all, unless its affinity is restricted.
 pub fn available() -> usize {
     let (mut own, mut system) = (0, 0);
-    // SAFETY: both outputs are valid.
+    // SAFETY: the handle of the own process needs no owner, and the function writes only to the two locals.
     unsafe { api::GetProcessAffinityMask(api::GetCurrentProcess(), &mut own, &mut system) };
     // Both are 0 if the process has threads in several groups.
     if own == system { count() } else { own.count_ones() as usize }.max(1)
