@@ -113,11 +113,6 @@ impl Library {
         }))
     }
 
-    /// The library itself.
-    pub fn backend(&self) -> &Backend {
-        &self.backend
-    }
-
     /// How its CPU engine borrows threads, if it can.
     pub fn threads(&self) -> Option<Threads> {
         self.threads

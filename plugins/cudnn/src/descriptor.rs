@@ -74,11 +74,6 @@ impl Open {
         Ok(self.object)
     }
 
-    /// cuDNN's pointer, for functions that fill a descriptor.
-    pub fn get(&self) -> *mut c_void {
-        self.object.get()
-    }
-
     /// The descriptor as it is, if cuDNN itself finalized it.
     pub fn into_object(self) -> Object {
         self.object

@@ -46,11 +46,6 @@ impl Scalar {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64 | Self::Fp8E4m3 | Self::Fp8E5m2)
     }
 
-    /// Whether values of the type take part in arithmetic.
-    pub fn computes(self) -> bool {
-        matches!(self, Self::F32 | Self::F64 | Self::I32 | Self::I64)
-    }
-
     /// Its short name.
     pub fn name(self) -> &'static str {
         match self {

@@ -59,20 +59,12 @@ impl Call for Made {
     }
 }
 
-/// Checks that MIOpen supports every node of the graph, as far as this is known without a device. Returns
-/// whether more depends on which fused kernels MIOpen has.
+/// Checks that MIOpen supports every node of the graph, as far as this is known without a device: an existing MIOpen may be too old
+/// for a node. Returns whether more depends on which fused kernels MIOpen has.
 ///
 /// # Errors
-/// The first unsupported node, and why.
-pub fn check(graph: &Graph) -> Result<bool, Refusal> {
-    check_with(graph, None)
-}
-
-/// The same for an existing MIOpen, which may be too old for a node.
-///
-/// # Errors
-/// As [`check`], or the first function that is missing.
-pub fn check_with(graph: &Graph, miopen: Option<&Miopen>) -> Result<bool, Refusal> {
+/// The first unsupported node, and why, or the first function that is missing.
+pub fn check(graph: &Graph, miopen: Option<&Miopen>) -> Result<bool, Refusal> {
     let (prepared, narrowed) = narrowed(graph)?;
     let has_functions = |design: &dyn Design, place: usize| {
         let missing = miopen.and_then(|miopen| design.check(miopen).err());
@@ -296,17 +288,17 @@ mod tests {
         };
         // The result is not marked as an output.
         graph.tensors[5].is_virtual = true;
-        let refusal = check(&graph).unwrap_err().to_string();
+        let refusal = check(&graph, None).unwrap_err().to_string();
         assert!(
             refusal.contains("node 0 \"it\"") && refusal.contains("data type is half, expected float"),
             "{refusal}"
         );
         graph.tensors[1..5].iter_mut().for_each(|tensor| tensor.data_type = DataType::Float);
-        assert_eq!(check(&graph), Ok(false));
+        assert_eq!(check(&graph, None), Ok(false));
         // The result is float, as frontends make virtual tensors: it must not receive values that were
         // rounded to half.
         graph.tensors[5].data_type = DataType::Float;
-        let refusal = check(&graph).unwrap_err().to_string();
+        let refusal = check(&graph, None).unwrap_err().to_string();
         assert!(refusal.contains("data type is float, expected half"), "{refusal}");
     }
 }

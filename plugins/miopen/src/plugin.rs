@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step
 use crate::handle::{Handle, Ready, Runtime};
 use crate::inside::Inside;
 use crate::knob::{BENCHMARKING, DETERMINISTIC, Options, knobs};
-use crate::plan::{self, PAYLOAD, Plan, check_with};
+use crate::plan::{self, PAYLOAD, Plan, check};
 
 /// The engines of this library.
 ///
@@ -53,7 +53,7 @@ impl EnginePlugin for MiopenPlugin {
         let _inside = Inside::enter()?;
         let runtime = Runtime::get()?;
         let refusal = |error: PluginError| Refusal::new(error.message().to_owned());
-        if check_with(graph, Some(runtime.miopen))? {
+        if check(graph, Some(runtime.miopen))? {
             // Planning later reuses the solutions that are found here.
             make(handle, engine, Self::request(engine, graph, &[]), &Found::default()).map_err(refusal)?;
         } else {
@@ -150,7 +150,6 @@ hipdnn_plugin_sdk::export_engine_plugin!(
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::check;
     use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
     use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, Tensor};
@@ -217,9 +216,9 @@ mod tests {
 
     #[test]
     fn the_first_unsupported_feature_is_named() {
-        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(false));
+        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0), None), Ok(false));
         // A knob decides whether this is refused.
-        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1)), Ok(false));
+        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1), None), Ok(false));
         let mut matmul = graph(DataType::Float, ConvMode::CrossCorrelation, 0);
         matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();
         matmul.nodes[0].operation = Operation::from(Matmul { a: 1, b: 2, c: 3 });
@@ -230,7 +229,7 @@ mod tests {
             (graph(DataType::Float, ConvMode::Convolution, 0), "conv_mode: is CONVOLUTION"),
             (matmul, "Matmul"),
         ] {
-            let refusal = check(&graph).unwrap_err().to_string();
+            let refusal = check(&graph, None).unwrap_err().to_string();
             assert!(refusal.starts_with("node 0 \"c\"") && refusal.contains(expected), "{refusal}");
         }
     }

@@ -134,15 +134,6 @@ impl<'m> Lowering<'m> {
         self.model.values.get((*node.inputs.get(at)?)?)?.constant.as_ref()
     }
 
-    /// The integers of an input, which must be constant; none if the input is absent.
-    pub fn integers(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<Vec<i64>>> {
-        if !Self::has_input(node, at) {
-            return Ok(None);
-        }
-        let integers = self.constant(node, at).and_then(Constant::integers);
-        integers.map(Some).ok_or_else(|| Reason(format!("{what} is not constant")))
-    }
-
     /// The integers of an input that decides shapes: constant, or read at run time. `guess` makes up as many as the node needs to be
     /// built, whatever they will be.
     pub fn parameter(

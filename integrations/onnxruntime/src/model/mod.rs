@@ -53,8 +53,6 @@ pub struct Value {
     pub constant: Option<Constant>,
     /// The elements of a large constant.
     pub kept: Option<Kept>,
-    /// Whether it is an output of the graph.
-    pub is_graph_output: bool,
 }
 
 /// Elements in ONNX Runtime's memory, which keeps constants in place as long as a session lives; or a copy of them.

@@ -205,11 +205,10 @@ impl Reader {
             return Ok(Some(*id));
         }
         // SAFETY: the value is alive during the call, as is all that it points to.
-        let (kind, is_constant, is_graph_output, is_outer) = unsafe {
+        let (kind, is_constant, is_outer) = unsafe {
             (
                 ort.value("the type of a value", ptr::null(), |to| api.GetValueInfoTypeInfo(info, to))?,
                 ort.value("a value", false, |to| api.ValueInfo_IsConstantInitializer(info, to))?,
-                ort.value("a value", false, |to| api.ValueInfo_IsGraphOutput(info, to))?,
                 ort.value("a value", false, |to| api.ValueInfo_IsFromOuterScope(info, to))?,
             )
         };
@@ -221,15 +220,7 @@ impl Reader {
         let of_constant = |of: &Constant| of.dims.iter().map(|dim| Dim::Known(*dim)).collect();
         let dims = dims.or_else(|| constant.as_ref().map(of_constant));
         let id = self.model.values.len();
-        self.model.values.push(Value {
-            name: name.clone(),
-            element,
-            dims,
-            is_constant,
-            constant,
-            kept,
-            is_graph_output,
-        });
+        self.model.values.push(Value { name: name.clone(), element, dims, is_constant, constant, kept });
         self.ids.insert(name, id);
         Ok(Some(id))
     }

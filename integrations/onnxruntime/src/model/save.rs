@@ -117,7 +117,6 @@ fn read_value(json: &Json) -> Option<Value> {
             None => None,
         },
         kept: None,
-        is_graph_output: false,
     })
 }
 

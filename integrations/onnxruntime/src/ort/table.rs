@@ -77,9 +77,6 @@ table! {
         62 since 1 GetDimensions(info: *const OrtTensorTypeAndShapeInfo, dims: *mut i64, count: usize) -> Status;
         63 since 1 GetSymbolicDimensions(info: *const OrtTensorTypeAndShapeInfo, names: *mut *const c_char, count: usize) -> Status;
         65 since 1 GetTensorTypeAndShape(value: *const OrtValue, info: *mut *mut OrtTensorTypeAndShapeInfo) -> Status;
-        69 since 1 CreateCpuMemoryInfo(allocator: c_int, memory: c_int, info: *mut *mut OrtMemoryInfo) -> Status;
-        88 since 1 KernelContext_GetInputCount(context: *const OrtKernelContext, count: *mut usize) -> Status;
-        89 since 1 KernelContext_GetOutputCount(context: *const OrtKernelContext, count: *mut usize) -> Status;
         90 since 1 KernelContext_GetInput(context: *const OrtKernelContext, index: usize, value: *mut *const OrtValue) -> Status;
         91 since 1 KernelContext_GetOutput(context: *mut OrtKernelContext, index: usize, dims: *const i64, count: usize, value: *mut *mut OrtValue) -> Status;
         93 since 1 ReleaseStatus(status: *mut OrtStatus);
@@ -93,7 +90,6 @@ table! {
         248 since 15 Logger_GetLoggingSeverityLevel(logger: *const OrtLogger, level: *mut c_int) -> Status;
         272 since 17 ReadOpAttr(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, bytes: usize, size: *mut usize) -> Status;
         274 since 17 KernelContext_ParallelFor(context: *const OrtKernelContext, work: unsafe extern "C" fn(*mut c_void, usize), total: usize, batches: usize, data: *mut c_void) -> Status;
-        277 since 18 KernelContext_GetScratchBuffer(context: *const OrtKernelContext, memory: *const OrtMemoryInfo, bytes: usize, data: *mut *mut c_void) -> Status;
         289 since 22 GetValueInfoName(info: *const OrtValueInfo, name: *mut *const c_char) -> Status;
         290 since 22 GetValueInfoTypeInfo(info: *const OrtValueInfo, kind: *mut *const OrtTypeInfo) -> Status;
         291 since 22 GetModelEditorApi() -> *const c_void;
@@ -105,14 +101,9 @@ table! {
         318 since 23 GetTensorSizeInBytes(value: *const OrtValue, bytes: *mut usize) -> Status;
         320 since 23 CreateMemoryInfo_V2(name: *const c_char, device: c_int, vendor: u32, number: i32, kind: c_int, alignment: usize, allocator: c_int, info: *mut *mut OrtMemoryInfo) -> Status;
         326 since 23 ValueInfo_GetInitializerValue(info: *const OrtValueInfo, value: *mut *const OrtValue) -> Status;
-        330 since 23 ValueInfo_IsGraphOutput(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         331 since 23 ValueInfo_IsConstantInitializer(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         332 since 23 ValueInfo_IsFromOuterScope(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         334 since 23 Graph_GetModelPath(graph: *const OrtGraph, path: *mut *const c_char) -> Status;
-        338 since 23 Graph_GetNumInputs(graph: *const OrtGraph, count: *mut usize) -> Status;
-        339 since 23 Graph_GetInputs(graph: *const OrtGraph, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
-        340 since 23 Graph_GetNumOutputs(graph: *const OrtGraph, count: *mut usize) -> Status;
-        341 since 23 Graph_GetOutputs(graph: *const OrtGraph, outputs: *mut *const OrtValueInfo, count: usize) -> Status;
         344 since 23 Graph_GetNumNodes(graph: *const OrtGraph, count: *mut usize) -> Status;
         345 since 23 Graph_GetNodes(graph: *const OrtGraph, nodes: *mut *const OrtNode, count: usize) -> Status;
         346 since 23 Graph_GetParentNode(graph: *const OrtGraph, node: *mut *const OrtNode) -> Status;

@@ -17,7 +17,7 @@ fn graph(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> Graph {
 }
 
 fn refused(graph: &Graph, expected: &str) {
-    let refusal = check(graph).unwrap_err().to_string();
+    let refusal = check(graph, None).unwrap_err().to_string();
     assert!(refusal.contains(expected), "{refusal}, expected {expected}");
 }
 
@@ -46,7 +46,7 @@ fn pooling_is_refused_if_miopen_places_windows_differently() {
     for (mode, padding, pre, post) in
         [(Maxpool, NegInfPad, 1, 1), (Maxpool, ZeroPad, 0, 0), (AvgpoolExcludePadding, ZeroPad, 1, 1)]
     {
-        assert_eq!(check(&pooling(mode, padding, pre, post)), Ok(false));
+        assert_eq!(check(&pooling(mode, padding, pre, post), None), Ok(false));
     }
     refused(&pooling(Maxpool, ZeroPad, 1, 1), "padding_mode: has zeros");
     refused(&pooling(Maxpool, NegInfPad, 0, 2), "post_padding[0]: makes the output 3 long");
@@ -68,7 +68,7 @@ fn reductions_are_refused_by_mode_and_type() {
         let node = Reduction { in_: 1, out: 2, mode, is_deterministic: false };
         graph(vec![Tensor::packed(1, DataType::Float, &[4, 6]), Tensor::packed(2, out, &[4, 1])], node)
     };
-    assert_eq!(check(&reduction(ReductionMode::Norm2, DataType::Float)), Ok(false));
+    assert_eq!(check(&reduction(ReductionMode::Norm2, DataType::Float), None), Ok(false));
     refused(&reduction(ReductionMode::MulNoZeros, DataType::Float), "mode: is mul_no_zeros");
     refused(
         &reduction(ReductionMode::Add, DataType::Half),
@@ -100,7 +100,7 @@ fn normalizations_are_refused_by_type_layout_and_bias() {
         };
         graph(tensors(parameter), node)
     };
-    assert_eq!(check(&layernorm(DataType::Half)), Ok(false));
+    assert_eq!(check(&layernorm(DataType::Half), None), Ok(false));
     refused(&layernorm(DataType::Float), "scale: data type is float, expected half as in x");
     let mut turned = layernorm(DataType::Half);
     turned.tensors[0].strides = vec![1, 4];
@@ -109,7 +109,7 @@ fn normalizations_are_refused_by_type_layout_and_bias() {
         let node = RmsNorm { x: 1, scale: 2, bias, epsilon: 4, y: 5, inv_rms: None, forward_phase };
         graph(tensors(DataType::Half), node)
     };
-    assert_eq!(check(&rms(None)), Ok(false));
+    assert_eq!(check(&rms(None), None), Ok(false));
     refused(&rms(Some(3)), "bias: given");
 }
 
@@ -123,7 +123,7 @@ fn normalization_gradients_are_refused_except_rmsnorm() {
         let node = RmsNormBackward { dy: 1, x: 2, scale: 3, inv_rms, dx: 5, dscale: 6, dbias };
         graph(tensors, node)
     };
-    assert_eq!(check(&rms(Some(4), None)), Ok(false));
+    assert_eq!(check(&rms(Some(4), None), None), Ok(false));
     refused(&rms(Some(4), Some(7)), "dbias: given");
     let mut mixed = rms(Some(4), None);
     mixed.tensors[5].data_type = DataType::Half;

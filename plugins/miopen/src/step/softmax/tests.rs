@@ -72,14 +72,14 @@ fn found(graph: &Graph) -> Vec<Softmax> {
 }
 
 fn refused(graph: &Graph, expected: &str) {
-    let refusal = check(graph).unwrap_err().to_string();
+    let refusal = check(graph, None).unwrap_err().to_string();
     assert!(refusal.starts_with("node 2") && refusal.contains(expected), "{refusal}, expected {expected}");
 }
 
 #[test]
 fn nodes_that_are_a_softmax_become_one_step() {
     let graph = softmax();
-    assert_eq!(check(&graph), Ok(false));
+    assert_eq!(check(&graph, None), Ok(false));
     let [softmax] = found(&graph).try_into().unwrap_or_else(|_| panic!("expected one softmax"));
     assert_eq!((softmax.nodes, softmax.uids), (vec![0, 1, 2, 3, 4], vec![1, 6]));
     assert_eq!(
@@ -155,7 +155,7 @@ fn gradients_are_found_in_both_orders_of_the_factors() {
     let mut seen = gradient();
     seen.tensors[3].is_virtual = false;
     assert!(found(&seen).is_empty());
-    assert_eq!(check(&seen), Ok(false));
+    assert_eq!(check(&seen, None), Ok(false));
     let mut another = gradient();
     another.nodes[3].operation = pointwise(PointwiseMode::Mul, 2, Some(5), 6);
     assert!(found(&another).is_empty());
