@@ -13,7 +13,7 @@ pub struct Settings {
     /// backward data, and operand B of matrix multiplications. Kernels may then keep prepacked weights in the
     /// plan's memory.
     pub constant_weights: bool,
-    /// Whether the plan shares packed weights with others ([`crate::tensor::store`]): if the kernels get the weights at the
+    /// Whether the plan shares packed weights with others (`tensor::store`): if the kernels get the weights at the
     /// address that the caller binds.
     pub shares_weights: bool,
     /// The algorithm of convolutions.

@@ -284,7 +284,7 @@ impl Plan {
     }
 
     /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails, is the first
-    /// with weights of a store ([`crate::tensor::store`]), or has a null workspace while more executions than ever run concurrently:
+    /// with weights of a store (`tensor::store`), or has a null workspace while more executions than ever run concurrently:
     /// the plan then allocates memory and keeps it.
     ///
     /// `buffers` bind tensors by uid in any order; other uids are ignored. If a uid is bound twice, either

@@ -9,7 +9,7 @@ use crate::graph::{DataType, Graph, GraphError, Node, Operation, Tensor, TensorV
 type Result<T> = std::result::Result<T, GraphError>;
 
 /// Verifies and unpacks a graph of either layout. In one of November 2025, channel outputs of batch normalizations
-/// get the [types that they were written with](with_types_of_scale).
+/// get the types that they were written with.
 ///
 /// # Errors
 /// When the bytes are not well formed, or contain an unknown operation, type or mode.
