@@ -28,7 +28,7 @@ pub unsafe fn give_bytes(bytes: &[u8], room: usize, size: *mut usize, to: *mut u
             format!("requestedByteSize is {room}, expected at least {}", bytes.len()),
         ));
     }
-    // SAFETY: there is room for the bytes.
+    // SAFETY: this function requires that `to` is writable for `room` bytes, which is enough as was just checked.
     unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     Ok(())
 }

@@ -136,7 +136,7 @@ unsafe fn read_times(times: *const f64, count: usize) -> Result<Vec<f64>> {
     if count > 0 && times.is_null() {
         return Err(Error::null_pointer(format!("milliseconds is null, expected {count} times")));
     }
-    // SAFETY: the array has as many numbers.
+    // SAFETY: `times` is not null here, and this function requires that it holds `count` numbers.
     let times: Vec<f64> = (0..count).map(|i| unsafe { times.add(i).read_unaligned() }).collect();
     match times.iter().find(|time| !time.is_finite() || time.is_sign_negative()) {
         Some(time) => Err(Error::bad_param(format!("milliseconds has {time}, expected 0 or more"))),

@@ -93,7 +93,7 @@ impl Backend {
     pub(crate) fn last_error(&self) -> String {
         let Ok(last_error) = self.functions.hipdnnGetLastErrorString() else { return String::new() };
         let mut bytes = vec![0_u8; ERROR_ROOM];
-        // SAFETY: the buffer has the given size.
+        // SAFETY: the function writes at most as many bytes as the vector has, whose number is passed.
         unsafe { last_error(bytes.as_mut_ptr().cast::<c_char>(), bytes.len()) };
         text_of(&bytes)
     }

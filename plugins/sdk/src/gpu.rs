@@ -167,14 +167,14 @@ impl Gpu {
         let bytes = from.as_ptr().cast();
         match self {
             Self::Hip(hip) => {
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires that `to` has room for the bytes of `from`.
                 let answer = unsafe { (hip.hipMemcpy)(to, bytes, from.len(), HIP_MEMCPY_HOST_TO_DEVICE) };
                 Ok(hip.check("hipMemcpy", answer)?)
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let to = to.expose_provenance() as u64;
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires that `to` has room for the bytes of `from`.
                 let answer = unsafe { (device.cuda.cuMemcpyHtoD_v2)(to, bytes, from.len()) };
                 Ok(device.cuda.check("cuMemcpyHtoD", answer)?)
             }
@@ -225,14 +225,14 @@ impl Gpu {
         let (room, bytes) = (to.as_mut_ptr().cast(), to.len());
         match self {
             Self::Hip(hip) => {
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires that `from` has as many bytes as `to`.
                 let answer = unsafe { (hip.hipMemcpy)(room, from, bytes, HIP_MEMCPY_DEVICE_TO_HOST) };
                 Ok(hip.check("hipMemcpy", answer)?)
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let from = from.expose_provenance() as u64;
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires that `from` has as many bytes as `to`.
                 let answer = unsafe { (device.cuda.cuMemcpyDtoH_v2)(room, from, bytes) };
                 Ok(device.cuda.check("cuMemcpyDtoH", answer)?)
             }
@@ -250,7 +250,7 @@ impl Gpu {
     pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<(), PluginError> {
         match self {
             Self::Hip(hip) => {
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires two places of `bytes` bytes that do not overlap.
                 let answer = unsafe { (hip.hipMemcpy)(to, from, bytes, HIP_MEMCPY_DEVICE_TO_DEVICE) };
                 Ok(hip.check("hipMemcpy", answer)?)
             }
@@ -258,7 +258,7 @@ impl Gpu {
                 let _entered = device.enter()?;
                 let copy = device.cuda.cuMemcpyDtoD_v2.ok_or_else(|| lacks("cuMemcpyDtoD_v2"))?;
                 let (to, from) = (to.expose_provenance() as u64, from.expose_provenance() as u64);
-                // SAFETY: both are valid for the length.
+                // SAFETY: this function requires two places of `bytes` bytes that do not overlap.
                 Ok(device.cuda.check("cuMemcpyDtoD", unsafe { copy(to, from, bytes) })?)
             }
             // SAFETY: both do not overlap, as this function requires.

@@ -426,7 +426,7 @@ pub unsafe extern "C" fn hipdnnVulkanGetLastError_ext(text: *mut c_char, size: u
     }
     let last = LAST.get();
     let length = last.iter().position(|byte| *byte == 0).unwrap_or(TEXT - 1).min(size - 1);
-    // SAFETY: there is room for `size` bytes.
+    // SAFETY: this function requires room for `size` bytes, and `length` is less than that.
     unsafe {
         text.cast::<u8>().copy_from_nonoverlapping(last.as_ptr(), length);
         text.add(length).write(0);

@@ -27,7 +27,7 @@ pub(super) unsafe fn attributes(ort: Ort, node: *const OrtNode) -> Result<BTreeM
     )?;
     let mut attributes = BTreeMap::new();
     for attribute in raw.into_iter().filter(|attribute| !attribute.is_null()) {
-        // SAFETY: the attribute is of the node.
+        // SAFETY: the attribute is one of the node's, which this function requires to be alive.
         let name = ort.text("the name of an attribute", |to| unsafe { api.OpAttr_GetName(attribute, to) })?;
         // SAFETY: the attribute is of the node, which is alive.
         let value = unsafe { value(ort, attribute) }?;

@@ -39,7 +39,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
         |items, count| unsafe { ort.api.Graph_GetNodes(graph, items, count) },
     )?;
     for node in &raw {
-        // SAFETY: the node is of the graph.
+        // SAFETY: ONNX Runtime has just listed the node as one of the graph, which is alive.
         let node = unsafe { reader.node(*node) }?;
         reader.model.nodes.push(node);
     }
@@ -146,7 +146,7 @@ impl Reader {
             // SAFETY: the node is alive, and the array has the given size.
             |items, count| unsafe { api.Node_GetInputs(node, items, count) },
         )?;
-        // SAFETY: the values are of the node.
+        // SAFETY: ONNX Runtime has just listed the values as those of the node, which is alive.
         infos.into_iter().map(|info| unsafe { self.value(info) }).collect()
     }
 

@@ -77,7 +77,7 @@ impl Vector for Avx2 {
     #[inline(always)]
     fn plus(self, weights: &Block, by: f32) -> Self {
         let Self(weights) = Self::load(weights);
-        // SAFETY: the processor has FMA.
+        // SAFETY: only `each_avx2` makes these blocks, which is called where the processor has AVX2 and FMA.
         Self(unsafe { _mm256_fmadd_ps(weights, _mm256_set1_ps(by), self.0) })
     }
 
@@ -203,7 +203,7 @@ impl<const M: usize, const G: usize> Product<'_, M, G> {
         {
             static FOUND: OnceLock<bool> = OnceLock::new();
             if *FOUND.get_or_init(|| is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
-                // SAFETY: the processor has these instructions.
+                // SAFETY: the processor was just found to have AVX2 and FMA.
                 return unsafe { self.each_avx2(blocks, step) };
             }
         }

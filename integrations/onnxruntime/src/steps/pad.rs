@@ -80,14 +80,14 @@ impl Lines<'_> {
         let (count, size) = (self.to.dim(last), self.to.size().unsigned_abs());
         let first = i64::try_from(line).unwrap_or(0) * count;
         let Some(offset) = self.source(from, line) else {
-            // SAFETY: the line has this many elements.
+            // SAFETY: `count` is the number of the line's elements, which this function requires to be this thread's.
             return unsafe { self.fill(first, count) };
         };
         let (own, before) = (from.dim(last), self.pad.before.last().copied().unwrap_or(0));
         let step = from.stride(last);
         for (begin, end) in [(0, before), (before + own, count)] {
             if self.pad.mode == Mode::Constant {
-                // SAFETY: the range is of the line.
+                // SAFETY: both ranges lie within the `count` elements of the line.
                 unsafe { self.fill(first + begin, end - begin) };
                 continue;
             }
@@ -140,7 +140,7 @@ impl OnHost for Pad {
         let (size, dims) = (to.size().unsigned_abs(), &to.bound.dims);
         let zeros = [0_u8; 8];
         let constant = reads.get(1).map_or(zeros.as_ptr(), |of| of.start.cast_const());
-        // SAFETY: the constant has one element.
+        // SAFETY: without a constant eight zeros are read, and the operator refuses a constant of other than one element.
         let is_zero = (0..size).all(|at| unsafe { constant.wrapping_add(at).read() } == 0);
         for (axis, before) in self.before.iter().enumerate() {
             let (own, all) = (from.dim(axis), to.dim(axis));

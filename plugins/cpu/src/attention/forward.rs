@@ -462,7 +462,7 @@ impl<T: Weight> Kernel for Forward<T> {
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
         let largest = |worker: usize| self.areas(scratch.get(0), worker).largest;
         for worker in 0..self.workers.count() {
-            // SAFETY: every worker has its areas.
+            // SAFETY: the trait requires scratch memory of `scratch_size`, which has areas for each worker.
             unsafe { largest(worker).write([T::ZERO; 2]) };
         }
         self.workers.for_each_part(batch * heads * self.parts, |worker, index| {

@@ -352,7 +352,7 @@ impl<T: Float> Task<'_, T> {
             (statistics, means, sums)
         };
         if !sums.iter().all(|sum| sum.is_finite()) {
-            // SAFETY: the channel has the elements.
+            // SAFETY: this function requires the channel's elements, which the vectors have just read.
             sums = unsafe { self.gradient_sums_in_double::<GATED>(at, statistics[0]) };
         }
         // SAFETY: the parameters have the channel.

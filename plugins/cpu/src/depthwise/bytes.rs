@@ -199,7 +199,7 @@ impl Depthwise {
         let zero = unsafe { self.stages.w_zero(tensors, channel) };
         for (at, tap) in filter.iter_mut().enumerate().take(self.taps.len()) {
             let place = self.w.tap(&self.shape, at);
-            // SAFETY: the weights have the element.
+            // SAFETY: `place` is that of a tap of this channel, which the weights among the operation's tensors have.
             let byte = unsafe { tensors[self.w.slot].add(self.w.at(channel, 0) + place).read() };
             let value = if self.w_is_signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };
             *tap = (value - zero) as f32;
@@ -370,7 +370,8 @@ impl Channel<'_> {
         let step = shape.stride[1];
         let to = image.wrapping_add(row * step * length);
         let row = row as isize - shape.padding[0];
-        // SAFETY: the row has its room.
+        // SAFETY: the padded image has `stride` rows of `length` bytes for each `row`, which this function requires to be
+        // one of its own.
         unsafe { to.write_bytes(0, step * length) };
         if row < 0 || row >= shape.input[0] as isize {
             return;

@@ -311,7 +311,8 @@ impl Band<'_, '_> {
         let last =
             (shape.input[1] as isize + shape.padding[1]).clamp(first as isize, *columns as isize) as usize;
         let (first, last) = if (0..shape.input[0] as isize).contains(&row) { (first, last) } else { (0, 0) };
-        // SAFETY: the band has the row's columns.
+        // SAFETY: the image has `columns` columns of `width` bytes in each row, and `first` and `last` are at most
+        // `columns`.
         unsafe {
             to.write_bytes(0, first * width);
             to.add(last * width).write_bytes(0, (columns - last) * width);

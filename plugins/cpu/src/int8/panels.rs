@@ -117,7 +117,7 @@ impl IsaTask for Neighbours<'_> {
     fn run(self) {
         let width = self.columns.len();
         for first in (0..width).step_by(GROUP) {
-            // SAFETY: the panel has the group's columns.
+            // SAFETY: whoever makes the task has room for all of `columns`, of which `first` is one.
             unsafe { self.group(self.columns.start + first, self.panel.add(first), self.sums.add(first)) };
         }
     }
@@ -211,7 +211,7 @@ impl Terms {
         self.word[self.term % 4] = byte;
         self.term += 1;
         if self.term.is_multiple_of(4) {
-            // SAFETY: the word lies in the panel.
+            // SAFETY: this function requires room for the word that ends with this term.
             unsafe { self.to.add((self.term / 4 - 1) * self.width).write(i32::from_le_bytes(self.word)) };
         }
     }
@@ -222,7 +222,7 @@ impl Terms {
     /// The panel has `words` words in this column.
     unsafe fn fill(&mut self, words: usize) {
         while self.term < words * 4 {
-            // SAFETY: the term lies below `words`.
+            // SAFETY: this function requires `words` words, and the term is one of the last of them.
             unsafe { self.push(0) };
         }
     }

@@ -37,7 +37,7 @@ pub(crate) struct Requantization {
 /// The tensors are those of the operation.
 unsafe fn one(param: &Option<Param>, absent: f64, tensors: &[*mut u8]) -> f64 {
     match param {
-        // SAFETY: every parameter has a first value.
+        // SAFETY: plans check that a parameter has one value or one for each column, so that a first one exists.
         Some(param) => unsafe { param.get(tensors, 0) },
         None => absent,
     }

@@ -361,7 +361,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
         let row = self.scheme.tile_epilogue.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
-        // SAFETY: the tensor is the operand B.
+        // SAFETY: the trait requires the operation's tensors, among which `b.slot` is that of operand B.
         let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);

@@ -23,7 +23,7 @@ impl<T: Accumulator> Gemm<T> {
             return;
         }
         let [offset, ..] = self.problem.offsets(block / self.row_blocks);
-        // SAFETY: the rows are inside operand A.
+        // SAFETY: `last` is at most the number of operand A's rows in this block, so that all rows are inside of it.
         unsafe {
             let copy = PackSource {
                 from: a.add((offset + (rows.start + first) * lhs.row) * lhs.size),

@@ -71,7 +71,8 @@ impl Late {
         // The gaps between elements may belong to others.
         for (_, [offset]) in Walk::new(self.layout.dims(), [self.layout.strides()]) {
             let at = offset * self.size;
-            // SAFETY: the element is inside the extent.
+            // SAFETY: this function requires all elements of the layout on both sides, and the walk yields only their
+            // offsets.
             unsafe { to.add(at).copy_from_nonoverlapping(from.add(at), self.size) };
         }
     }

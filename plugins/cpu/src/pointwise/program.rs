@@ -296,7 +296,7 @@ impl<T: Functions> Program<T> {
 #[inline(always)]
 fn rounded_to<T: Functions>(mut value: T, to: Option<&RowConverter<T>>) -> T {
     if let Some(run) = to {
-        // SAFETY: there is one value.
+        // SAFETY: the address is that of a local, which is one value.
         unsafe { run.round(&raw mut value, 1) };
     }
     value

@@ -274,7 +274,7 @@ impl<T: Float> Shape<T> {
                 // SAFETY: the totals are valid, as this function requires.
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
-            // SAFETY: the offset is inside y.
+            // SAFETY: `kept` yields the offsets of y's elements, one for each output.
             unsafe { self.store(y, y_at, total) };
             output += 1;
         }

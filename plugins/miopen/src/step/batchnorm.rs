@@ -392,7 +392,7 @@ impl Running {
             let (prev, next) = (tensors.at(*prev), tensors.at(next));
             if prev != next {
                 let hip = ready.runtime.hip;
-                // SAFETY: both are valid for the size.
+                // SAFETY: this function requires statistics of `size` bytes each, and the two are different tensors.
                 let answer = unsafe {
                     (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.entered.stream)
                 };

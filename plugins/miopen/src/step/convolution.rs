@@ -170,7 +170,7 @@ impl ConvolutionDesign {
                 ),
             )?;
         }
-        // SAFETY: the descriptor is alive and initialized.
+        // SAFETY: `object` owns the descriptor, which the call above has initialized.
         unsafe {
             miopen.check(
                 "miopenSetConvolutionGroupCount",

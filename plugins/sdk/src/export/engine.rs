@@ -383,7 +383,7 @@ pub(super) unsafe fn give_ids(
     }
     let room = count(ids).min(max_engines);
     for (i, id) in ids.iter().take(room as usize).enumerate() {
-        // SAFETY: there is room for `max_engines`.
+        // SAFETY: `room` is at most `max_engines`, for which this function requires an array that is not null.
         unsafe { write(engine_ids.add(i), *id) };
     }
     Ok(room)

@@ -36,7 +36,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
         if unsafe { (&raw const (*pointer).tag).read() } != TAG {
             return Err(not_ours(argument, pointer.cast()));
         }
-        // SAFETY: it is of this kind.
+        // SAFETY: only objects of this kind have this tag, and this function requires one that lives for `'a`.
         Ok(unsafe { &(*pointer).value })
     }
 
@@ -96,7 +96,7 @@ impl Bytes {
     /// # Safety
     /// `data` is valid, and what it points to is null or from `give` and not taken back.
     pub unsafe fn take(data: *mut hipdnnPluginConstData_t) -> Result<()> {
-        // SAFETY: `data` is valid for a read.
+        // SAFETY: this function requires that `data` is valid; hosts may pass memory of any alignment.
         let ptr = unsafe { data.read_unaligned() }.ptr;
         if !ptr.is_null() {
             // SAFETY: `give` left the front before the bytes and the size in it.
@@ -108,7 +108,7 @@ impl Bytes {
             // SAFETY: this is the layout that `give` allocated with.
             unsafe { dealloc(front, layout) };
         }
-        // SAFETY: `data` is valid for a write.
+        // SAFETY: this function requires that `data` is valid; hosts may pass memory of any alignment.
         unsafe { data.write_unaligned(hipdnnPluginConstData_t { ptr: null(), size: 0 }) };
         Ok(())
     }
