@@ -188,18 +188,6 @@ impl Fields<'_> {
         Ok(x)
     }
 
-    fn like(&self, name: &str, x: &Operand) -> Result<Operand, Refusal> {
-        let operand = self.operands.required(name)?;
-        if operand.layout.dims() != x.layout.dims() {
-            return Err(format!(
-                "{name}: dims are {:?}, expected {:?} as in x",
-                operand.layout.dims(),
-                x.layout.dims()
-            ));
-        }
-        Ok(operand)
-    }
-
     fn optional_parameter(&self, name: &str, x: &Operand) -> Result<Option<Parameter>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         let channels = x.layout.dims().get(1).copied().unwrap_or(1);
@@ -233,7 +221,7 @@ impl Fields<'_> {
             Spread::InvVariance(self.parameter("inv_variance", &x)?)
         };
         Ok(Batchnorm::Inference(Inference {
-            y: self.like("y", &x)?,
+            y: self.operands.like("y", &x)?,
             mean: self.parameter("mean", &x)?,
             spread,
             scale: self.parameter("scale", &x)?,
@@ -245,7 +233,7 @@ impl Fields<'_> {
     fn training(&self) -> Result<Batchnorm, Refusal> {
         let x = self.input("x")?;
         Ok(Batchnorm::Training(Training {
-            y: self.like("y", &x)?,
+            y: self.operands.like("y", &x)?,
             scale: self.parameter("scale", &x)?,
             bias: self.parameter("bias", &x)?,
             epsilon: self.scalar("epsilon")?,
@@ -295,9 +283,9 @@ impl Fields<'_> {
             }
         };
         Ok(Batchnorm::Backward(Backward {
-            dy: self.like("dy", &x)?,
+            dy: self.operands.like("dy", &x)?,
             scale: self.parameter("scale", &x)?,
-            dx: self.like("dx", &x)?,
+            dx: self.operands.like("dx", &x)?,
             dscale: self.parameter("dscale", &x)?,
             dbias: self.parameter("dbias", &x)?,
             saved,

@@ -198,6 +198,16 @@ impl<'a> Operands<'a> {
     pub fn required(&self, name: &str) -> Result<Operand, Refusal> {
         self.optional(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
+
+    /// The operand in the field `name`, of the dimensions of x.
+    pub(crate) fn like(&self, name: &str, x: &Operand) -> Result<Operand, Refusal> {
+        let operand = self.required(name)?;
+        let (have, expected) = (operand.layout.dims(), x.layout.dims());
+        if have != expected {
+            return Err(format!("{name}: dims are {have:?}, expected {expected:?} as in x"));
+        }
+        Ok(operand)
+    }
 }
 
 /// The tensors whose pointers a kernel receives: those of the operation in the order of `Operation::tensors`,

@@ -147,7 +147,7 @@ impl Fields<'_> {
             scale: required("scale", part("scale", Part::Places)?)?,
             bias: Some(required("bias", part("bias", Part::Places)?)?),
             epsilon: self.epsilon()?,
-            y: self.like("y", &x)?,
+            y: self.operands.like("y", &x)?,
             mean: part("mean", Part::Rows)?,
             inverse: part("inv_variance", Part::Rows)?,
             x,
@@ -175,9 +175,9 @@ impl Fields<'_> {
             }
         };
         Ok(Normalization::from(Backward {
-            dy: self.like("dy", &x)?,
+            dy: self.operands.like("dy", &x)?,
             scale: required("scale", part("scale", Part::Places)?)?,
-            dx: self.like("dx", &x)?,
+            dx: self.operands.like("dx", &x)?,
             dscale: required("dscale", part("dscale", Part::Places)?)?,
             dbias: Some(required("dbias", part("dbias", Part::Places)?)?),
             statistics,
@@ -195,7 +195,7 @@ impl Fields<'_> {
             scale: required("scale", part("scale", Part::Places)?)?,
             bias: part("bias", Part::Places)?,
             epsilon: self.epsilon()?,
-            y: self.like("y", &x)?,
+            y: self.operands.like("y", &x)?,
             mean: None,
             inverse: part("inv_rms", Part::Rows)?,
             x,
@@ -212,9 +212,9 @@ impl Fields<'_> {
         let inverse = part("inv_rms", Part::Rows)?
             .ok_or("inv_rms: absent, expected the statistics that the forward pass saved")?;
         Ok(Normalization::from(Backward {
-            dy: self.like("dy", &x)?,
+            dy: self.operands.like("dy", &x)?,
             scale,
-            dx: self.like("dx", &x)?,
+            dx: self.operands.like("dx", &x)?,
             dscale: required("dscale", part("dscale", Part::Places)?)?,
             dbias: part("dbias", Part::Places)?,
             statistics: Statistics::Saved { mean: None, inverse },
@@ -227,18 +227,6 @@ impl Fields<'_> {
     fn epsilon(&self) -> Result<Scalar, Refusal> {
         optional_scalar(&self.operands, "epsilon")?
             .ok_or_else(|| "epsilon: absent, expected a tensor".to_owned())
-    }
-
-    fn like(&self, name: &str, x: &Operand) -> Result<Operand, Refusal> {
-        let operand = self.operands.required(name)?;
-        if operand.layout.dims() != x.layout.dims() {
-            return Err(format!(
-                "{name}: dims are {:?}, expected {:?} as in x",
-                operand.layout.dims(),
-                x.layout.dims()
-            ));
-        }
-        Ok(operand)
     }
 
     /// Normalizes the last dimensions along which scale and x agree, at most all but the first.
