@@ -10,6 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 BLOCK = 32
 EPSILON = 1e-5
+# A model's file has less than 2 GiB: larger weights lie in a file beside it, from this size on and at multiples of it.
+WEIGHTS = "weights.bin"
+PAGE = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +35,26 @@ USUAL = Size()
 
 
 class Maker:
-    def __init__(self, bits, size):
+    def __init__(self, bits, size, beside=None):
         self.bits, self.size, self.random = bits, size, np.random.default_rng(7)
-        self.nodes, self.weights, self.count = [], [], 0
+        self.nodes, self.weights, self.count, self.beside = [], [], 0, beside
 
     def weight(self, array):
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        name, array = f"w{len(self.weights)}", np.ascontiguousarray(array)
+        outside = self.beside is not None and array.nbytes >= PAGE
+        self.weights.append(self.outside(array, name) if outside else numpy_helper.from_array(array, name))
         return name
+
+    def outside(self, array, name):
+        """A weight whose elements are in the file beside the model."""
+        begin = -(-self.beside.tell() // PAGE) * PAGE
+        self.beside.seek(begin)
+        self.beside.write(array.data)
+        tensor = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        for key, value in (("location", WEIGHTS), ("offset", begin), ("length", array.nbytes)):
+            tensor.external_data.add(key=key, value=str(value))
+        return tensor
 
     def node(self, operator, *inputs, outputs=1, domain="", **attributes):
         names = [f"v{self.count + at}" for at in range(outputs)]
@@ -64,9 +79,9 @@ class Maker:
         return self.weight(self.random.uniform(0.8, 1.2, self.size.hidden).astype(np.float32))
 
 
-def model(bits, size=USUAL):
-    """The bytes of the model, whose matrices have 32 or 4 bits per element."""
-    m = Maker(bits, size)
+def model(bits, size=USUAL, beside=None):
+    """The bytes of the model, whose matrices have 32 or 4 bits per element. Large weights are written to the file `beside`."""
+    m = Maker(bits, size, beside)
     hidden, heads, kv_heads, head = size.hidden, size.heads, size.kv_heads, size.head
     table = m.weight(m.random.standard_normal((size.vocabulary, hidden), np.float32))
     x = m.node("Gather", table, "input_ids")
@@ -119,6 +134,14 @@ def skip(m, x, y):
     # The outputs between have no reader.
     m.nodes[-1].output[1] = m.nodes[-1].output[2] = ""
     return total, y
+
+
+def save(folder, bits, size=USUAL):
+    """Writes the model into a folder, its large weights into a file of their own. Returns the model's path."""
+    path = os.path.join(folder, "model.onnx")
+    with open(os.path.join(folder, WEIGHTS), "wb") as beside, open(path, "wb") as file:
+        file.write(model(bits, size, beside))
+    return path
 
 
 def write(folder, data, threads, provider_options, size=USUAL):
