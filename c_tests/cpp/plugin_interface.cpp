@@ -265,13 +265,15 @@ static void numerics(const std::vector<uint8_t>& bytes, int64_t engine)
     all.accumulators = {"half"};
     all.order = {"shapes", "threads"};
     all.functions = {{"exp", 2}, {"tanh", std::nullopt}};
+    all.parts = 8;
+    all.matrix_sums = MatrixSums{32, 14};
     all.unrounded = {7, 9};
     all.knobs = {{"WINOGRAD", "a \"quoted\" one", 0, false}, {"SPLIT_SUMS", "parts", 4, true}};
     CHECK(detail::write_numerics(all) ==
           R"({"knobs":[{"adds":false,"knob":"a \"quoted\" one","note":"WINOGRAD","value":0},)"
           R"({"adds":true,"knob":"parts","note":"SPLIT_SUMS","value":4}],"numerics":{"accumulators":["half"],)"
-          R"("functions":{"exp":2,"tanh":null},"notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes","threads"],)"
-          R"("unrounded":[7,9]}})");
+          R"("functions":{"exp":2,"tanh":null},"matrix_sums":{"bits":14,"terms":32},)"
+          R"("notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes","threads"],"parts":8,"unrounded":[7,9]}})");
 }
 
 /* A truncated or changed graph is refused or read as another one, without reads out of bounds. */

@@ -75,6 +75,15 @@ impl OrderBy {
     }
 }
 
+/// How matrix instructions add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixSums {
+    /// The products that an instruction adds to a sum at once, at least.
+    pub terms: u32,
+    /// The significant bits that it keeps of products and sums, at least; it cuts the others.
+    pub bits: u32,
+}
+
 /// What a step does to numbers. Without anything: exactly what the graph says, sums in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numerics {
@@ -84,6 +93,10 @@ pub struct Numerics {
     pub accumulators: BTreeSet<&'static str>,
     /// What the order of sums depends on.
     pub order: BTreeSet<OrderBy>,
+    /// The most parts that a sum is divided into, if known.
+    pub parts: Option<u32>,
+    /// How matrix instructions add up, if known.
+    pub matrix_sums: Option<MatrixSums>,
     /// Approximated functions with their largest error in units in the last place, if known.
     pub functions: BTreeMap<&'static str, Option<u32>>,
     /// The virtual tensors between fused nodes that are not rounded to their type.
@@ -112,6 +125,25 @@ impl Numerics {
         self
     }
 
+    /// With sums of at most this many parts.
+    #[must_use]
+    pub fn parts(mut self, parts: u32) -> Self {
+        self.parts = self.parts.max(Some(parts));
+        self
+    }
+
+    /// With matrix instructions that add up in this way, if it is known.
+    #[must_use]
+    pub fn matrix_sums(mut self, sums: Option<MatrixSums>) -> Self {
+        self.matrix_sums = match (self.matrix_sums, sums) {
+            (Some(one), Some(other)) => {
+                Some(MatrixSums { terms: one.terms.min(other.terms), bits: one.bits.min(other.bits) })
+            }
+            (one, other) => one.or(other),
+        };
+        self.note(note::TENSOR_CORE)
+    }
+
     /// With an approximated function and its largest error.
     #[must_use]
     pub fn function(mut self, name: &'static str, ulp: Option<u32>) -> Self {
@@ -134,6 +166,10 @@ impl Numerics {
         self.accumulators.extend(&other.accumulators);
         self.order.extend(&other.order);
         self.unrounded.extend(&other.unrounded);
+        self.parts = self.parts.max(other.parts);
+        if other.matrix_sums.is_some() {
+            *self = std::mem::take(self).matrix_sums(other.matrix_sums);
+        }
         for (name, ulp) in &other.functions {
             *self = std::mem::take(self).function(name, *ulp);
         }
@@ -144,7 +180,8 @@ impl Numerics {
         *self == Self::default()
     }
 
-    /// Appends an object with the keys `accumulators`, `functions`, `notes`, `order` and `unrounded`; empty ones are omitted.
+    /// Appends an object with the keys `accumulators`, `functions`, `matrix_sums`, `notes`, `order`, `parts` and `unrounded`; empty
+    /// ones are omitted.
     pub(crate) fn write(&self, to: &mut String) {
         let mut object = ObjectWriter::default();
         let texts: [(&str, Vec<&str>); 3] = [
@@ -166,6 +203,17 @@ impl Numerics {
                 }
                 functions.write(to);
             });
+        }
+        if let Some(MatrixSums { terms, bits }) = self.matrix_sums {
+            object.put("matrix_sums", |to| {
+                let mut sums = ObjectWriter::default();
+                sums.plain("bits", bits);
+                sums.plain("terms", terms);
+                sums.write(to);
+            });
+        }
+        if let Some(parts) = self.parts {
+            object.plain("parts", parts);
         }
         if !self.unrounded.is_empty() {
             object.put("unrounded", |to| list(to, &self.unrounded, plain));
@@ -249,8 +297,10 @@ mod tests {
             .sums(DataType::Float, &[OrderBy::Threads, OrderBy::Shapes])
             .function("exp", Some(2))
             .function("tanh", None)
+            .parts(4)
+            .matrix_sums(Some(MatrixSums { terms: 32, bits: 14 }))
             .unrounded(7);
-        let expected = r#"{"accumulators":["float"],"functions":{"exp":2,"tanh":null},"notes":["WINOGRAD","WINOGRAD_TILE_6x6","APPROXIMATE_FUNCTIONS","SKIP_ROUNDING"],"order":["shapes","threads"],"unrounded":[7]}"#;
+        let expected = r#"{"accumulators":["float"],"functions":{"exp":2,"tanh":null},"matrix_sums":{"bits":14,"terms":32},"notes":["TENSOR_CORE","WINOGRAD","WINOGRAD_TILE_6x6","APPROXIMATE_FUNCTIONS","SKIP_ROUNDING"],"order":["shapes","threads"],"parts":4,"unrounded":[7]}"#;
         assert_eq!(written(&all), expected);
     }
 
@@ -264,6 +314,18 @@ mod tests {
         let notes: Vec<_> = all.notes.iter().map(|note| name_of(*note)).collect();
         assert_eq!(notes, ["TENSOR_CORE", "APPROXIMATE_FUNCTIONS"]);
         assert!(!all.is_empty() && Numerics::default().is_empty());
+    }
+
+    #[test]
+    fn the_most_parts_and_the_coarsest_instruction_count() {
+        let sums = |terms, bits| Some(MatrixSums { terms, bits });
+        let mut all = Numerics::default().parts(2).matrix_sums(sums(16, 24)).matrix_sums(None);
+        all.add(&Numerics::default().parts(8).matrix_sums(sums(32, 14)));
+        all.add(&Numerics::default().parts(4));
+        assert_eq!((all.parts, all.matrix_sums), (Some(8), sums(16, 14)));
+        assert_eq!(all.notes, [note::TENSOR_CORE].into());
+        all.add(&Numerics::default());
+        assert_eq!((all.parts, all.matrix_sums), (Some(8), sums(16, 14)));
     }
 
     #[test]

@@ -29,9 +29,6 @@ const CONFIDENCE: f64 = 6.0;
 /// An operand that is rounded to TF32, which has 10 bits of a fraction; tensor cores cut what is below.
 const TF32: f64 = 1.0 / 1024.0;
 
-/// Sums of 8-bit floats in NVIDIA's matrix instructions hold 14 bits (DeepSeek-V3, 3.3.2).
-const OF_SMALL_FLOATS: f64 = 1.0 / 8192.0;
-
 /// A function whose error an engine does not know, in half steps: what the reference's own formulas may be off by.
 const UNKNOWN_FUNCTION: f64 = 32.0;
 
@@ -60,12 +57,15 @@ impl Roundings {
         let is_product = is_product(node);
         let terms = terms(graph, node);
         let mut unit = unit(node, notes);
-        let small = |tensor: &Tensor| !tensor.data_type.is_integer() && tensor.data_type.bits() <= 8;
-        let has_matrices = is_product && has("TENSOR_CORE");
-        if has_matrices && operands().any(small) {
-            unit = unit.max(OF_SMALL_FLOATS);
-        }
         let exact = is_product && operands().all(|tensor| tensor.data_type.is_integer());
+        let mut fixed = 0.0;
+        if is_product && has("TENSOR_CORE") && !exact {
+            // Each instruction aligns its products with the largest, cuts what is below the bits that it keeps, and cuts the sum, always
+            // towards 0. One that is not known may do so for each product.
+            let of_one = notes.matrix_sums.map_or(1, |sums| sums.terms.max(1));
+            unit = notes.matrix_sums.map_or(unit, |sums| unit.max((1.0 - f64::from(sums.bits)).exp2()));
+            fixed += (terms / f64::from(of_one)).ceil() * unit;
+        }
         let (growth, count) = match () {
             () if exact => (1.0, 1.0),
             () if !is_product || !node.operation.starts_with("Conv") => (1.0, terms),
@@ -75,18 +75,16 @@ impl Roundings {
             () if has("WINOGRAD") => (16.0, terms / 9.0 + 11.0),
             () => (1.0, terms),
         };
-        let mut fixed = of_functions(node, notes) * unit;
+        fixed += of_functions(node, notes) * unit;
         if is_product && has("DOWN_CONVERT_INPUTS") {
             fixed += 2.0 * TF32;
         }
-        if has_matrices && !exact {
-            // Each instruction multiplies 8 terms at least, adds them and cuts the sum.
-            fixed += (terms / 8.0).ceil() * unit;
-        }
+        let sums = is_product && !exact || node.operation == "Reduction";
         let parts = match node.outputs.iter().filter_map(|port| graph.tensor(port.uid)).next() {
-            // A part has a tile of terms at least.
-            Some(tensor) if is_product && !exact && has("REDUCED_PRECISION_REDUCTION") => {
-                ((terms / 32.0).clamp(1.0, 32.0), steps(tensor.data_type).0)
+            Some(tensor) if sums && has("REDUCED_PRECISION_REDUCTION") => {
+                // If it is not known, a part has a tile of terms at least.
+                let usual = (terms / 32.0).clamp(1.0, 32.0);
+                (notes.parts.map_or(usual, f64::from), steps(tensor.data_type).0)
             }
             _ => (0.0, 0.0),
         };
@@ -137,8 +135,9 @@ fn of_functions(node: &Node, notes: &Numerics) -> f64 {
         "Pointwise" => !simple.contains(&mode(node)),
         operation => operation.starts_with("Sdpa"),
     };
-    // The error of a weight w of attention is 5 half steps and 2 |ln w|, at most 2 / e beside the largest weight.
-    let most = if node.operation == "Pointwise" { f64::INFINITY } else { 6.0 };
+    // The error of a weight w of attention is 5 half steps and 2 |ln w|, at most 2 / e beside the largest weight. By Vulkan's 2^x it is
+    // 6 and 4 |log2 w|, at most 4 / (e ln 2), and the argument's rounding.
+    let most = if node.operation == "Pointwise" { f64::INFINITY } else { 9.0 };
     let of = |ulp: &Option<u32>| ulp.map_or(UNKNOWN_FUNCTION, |ulp| most.min(2.0 * f64::from(ulp)));
     notes.functions.values().filter(|_| has_function).map(of).fold(0.0, f64::max)
 }
@@ -333,11 +332,42 @@ mod tests {
         is_near(with(json!({"notes": ["DOWN_CONVERT_INPUTS"]})) - plain, (-9_f64).exp2());
         let winograd = squares((176.0 * (4.0 + 18.0) + 1.0) * HALF_STEP.powi(2)) - sums;
         is_near(with(json!({"notes": ["WINOGRAD", "WINOGRAD_TILE_6x6"]})) - plain, winograd);
-        is_near(with(json!({"notes": ["TENSOR_CORE"]})) - plain, 5.0 * HALF_STEP);
-        let parts = 36.0 / 32.0 * half;
-        let reduced = 2.0 * half + parts / (1.0 - parts) + 74.0 * HALF_STEP;
-        is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"]})), reduced);
+        let reduced = |parts: f64| 2.0 * half + parts / (1.0 - parts) + 74.0 * HALF_STEP;
+        is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"]})), reduced(36.0 / 32.0 * half));
+        is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"], "parts": 4})), reduced(4.0 * half));
         assert!(of(&graph, Some(&[step(&[0], json!({"notes": ["FLUSH_SUBNORMALS"]}))])).absolute > 4e-37);
+    }
+
+    #[test]
+    fn matrix_instructions_cut_what_is_below_their_bits() {
+        let graph = block("half");
+        let with = |numerics| of(&graph, Some(&[step(&[0, 1], numerics)])).of_largest;
+        let plain = with(json!({}));
+        // Each of 36 terms, if the instruction is not known.
+        is_near(with(json!({"notes": ["TENSOR_CORE"]})) - plain, 36.0 * HALF_STEP);
+        for (terms, bits) in [(16, 24), (32, 14)] {
+            let sums = json!({"notes": ["TENSOR_CORE"], "matrix_sums": {"terms": terms, "bits": bits}});
+            let cut = f64::from(1 - bits).exp2();
+            // The product's 36 terms and two operands, and the factor, beside those of the reference.
+            let squares = |plan: f64| 6.0 * (plan + 38.0 * HALF_STEP.powi(2)).sqrt();
+            let inside = squares(38.0 * cut.powi(2)) - squares(36.0 * HALF_STEP.powi(2));
+            is_near(with(sums) - plain, inside + (36.0 / f64::from(terms)).ceil() * cut);
+        }
+    }
+
+    #[test]
+    fn sums_of_rows_may_have_parts_in_the_type_of_the_result() {
+        let mut tensors = vec![tensor(1, "x", &[64, 8], false), tensor(4, "y", &[1, 8], false)];
+        for tensor in &mut tensors {
+            tensor["data_type"] = "half".into();
+        }
+        let reduction = json!({"type": "ReductionAttributes", "name": "", "compute_data_type": "float",
+            "inputs": {"in_tensor_uid": 1}, "outputs": {"out_tensor_uid": 4}, "parameters": {"mode": "ADD"}});
+        let graph = graph("g", tensors, vec![reduction]);
+        let with = |numerics| of(&graph, Some(&[step(&[0], numerics)])).of_largest;
+        let parts = 2.0 * (-11_f64).exp2();
+        let reduced = with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"]}));
+        assert!(reduced > parts && reduced - with(json!({})) < 1.01 * parts, "{reduced:e}");
     }
 
     #[test]

@@ -44,6 +44,15 @@ pub struct Step {
     pub numerics: Numerics,
 }
 
+/// How matrix instructions add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct MatrixSums {
+    /// The products that an instruction adds to a sum at once, at least.
+    pub terms: u32,
+    /// The significant bits that it keeps of products and sums, at least.
+    pub bits: u32,
+}
+
 /// What a step does to numbers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
@@ -57,6 +66,12 @@ pub struct Numerics {
     /// What the order of sums depends on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
+    /// The most parts that a sum is divided into, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// How matrix instructions add up, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix_sums: Option<MatrixSums>,
     /// Approximated functions with their largest error in units in the last place, if known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, Option<u32>>,
@@ -78,8 +93,13 @@ impl Numerics {
         };
         let functions: Vec<String> = self.functions.iter().map(error).collect();
         let uids: Vec<String> = self.unrounded.iter().map(i64::to_string).collect();
+        let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
+        let matrices = |MatrixSums { terms, bits }: &MatrixSums| format!("{terms} products, {bits} bits");
+        let matrices: Vec<String> = self.matrix_sums.iter().map(matrices).collect();
         let parts = [
             ("sums in ", &self.accumulators),
+            ("of parts, at most ", &parts),
+            ("by matrix instructions of ", &matrices),
             ("their order depends on ", &self.order),
             ("", &functions),
             ("not rounded: tensors ", &uids),
@@ -207,9 +227,10 @@ mod tests {
 
     #[test]
     fn numerics_are_a_line() {
-        let text = r#"{"accumulators":["float"],"functions":{"exp":2,"gelu":null},"notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes"],"unrounded":[4]}"#;
+        let text = r#"{"accumulators":["float"],"functions":{"exp":2,"gelu":null},"matrix_sums":{"bits":14,"terms":32},"notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes"],"parts":8,"unrounded":[4]}"#;
         let numerics: Numerics = serde_json::from_str(text).unwrap();
-        let expected = "sums in float; their order depends on shapes; exp within 2 ulp, gelu approximated; \
+        let expected = "sums in float; of parts, at most 8; by matrix instructions of 32 products, 14 bits; \
+                        their order depends on shapes; exp within 2 ulp, gelu approximated; \
                         not rounded: tensors 4; notes WINOGRAD, SPLIT_SUMS";
         assert_eq!(numerics.line(), expected);
         assert_eq!(Numerics::default().line(), "");

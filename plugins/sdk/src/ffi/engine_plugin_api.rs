@@ -176,11 +176,12 @@ unsafe extern "C" {
     /// settings of a configuration, as NUL-terminated JSON, asked for in two calls like
     /// hipdnnEnginePluginDescribeExecutionContext_ext. The object has two keys. `numerics` is an object with `notes` (names
     /// of hipdnnBackendNumericalNote_t without HIPDNN_NUMERICAL_NOTE_ and _EXT), `accumulators` (types of sums), `order`
-    /// (`shapes`, `threads`, `device`, `library`: what the order of sums depends on), `functions` (approximated functions
-    /// with their largest error in units in the last place, or null) and `unrounded` (uids of virtual tensors that fusion
-    /// does not round); what is empty is omitted. `knobs` is a list of objects with `note`, `knob`, `value` (an integer)
-    /// and `adds`: whether this setting adds the note or takes it away. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE if the engine
-    /// does not know.
+    /// (`shapes`, `threads`, `device`, `library`: what the order of sums depends on), `parts` (the most parts that a sum is
+    /// divided into), `matrix_sums` (an object with the least `terms` that a matrix instruction adds at once, and the least
+    /// significant `bits` that it keeps), `functions` (approximated functions with their largest error in units in the last
+    /// place, or null) and `unrounded` (uids of virtual tensors that fusion does not round); what is empty or not known is
+    /// omitted. `knobs` is a list of objects with `note`, `knob`, `value` (an integer) and `adds`: whether this setting adds
+    /// the note or takes it away. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE if the engine does not know.
     pub fn hipdnnEnginePluginDescribeNumerics_ext(
         handle: hipdnnEnginePluginHandle_t,
         engine_config: *const hipdnnPluginConstData_t,

@@ -25,12 +25,21 @@ struct NoteKnob
     bool adds = true; ///< Whether the note is there with the value; if not, it is there without.
 };
 
+/** How matrix instructions add up. */
+struct MatrixSums
+{
+    uint32_t terms; ///< The products that an instruction adds to a sum at once, at least.
+    uint32_t bits;  ///< The significant bits that it keeps of products and sums, at least.
+};
+
 /** What an engine may do to the numbers of a graph. Without anything: exactly what the graph says, sums in order. */
 struct Numerics
 {
     std::vector<std::string> notes;        ///< hipdnnBackendNumericalNote_t without HIPDNN_NUMERICAL_NOTE_ and _EXT.
     std::vector<std::string> accumulators; ///< The types of sums: "float".
     std::vector<std::string> order;        ///< What their order depends on: "shapes", "threads", "device", "library".
+    std::optional<uint32_t> parts;         ///< The most parts that a sum is divided into, if known.
+    std::optional<MatrixSums> matrix_sums; ///< How matrix instructions add up, if known.
     /** Approximated functions with their largest error in units in the last place, if known. */
     std::map<std::string, std::optional<uint32_t>> functions;
     std::vector<int64_t> unrounded; ///< The virtual tensors between fused nodes that are not rounded to their type.
@@ -92,8 +101,19 @@ inline std::string write_numerics(const Numerics& numerics)
     {
         put(own, "functions", "{" + functions + "}");
     }
+    if (numerics.matrix_sums)
+    {
+        std::string sums;
+        put(sums, "bits", std::to_string(numerics.matrix_sums->bits));
+        put(sums, "terms", std::to_string(numerics.matrix_sums->terms));
+        put(own, "matrix_sums", "{" + sums + "}");
+    }
     put_list(own, "notes", numerics.notes, quoted);
     put_list(own, "order", numerics.order, quoted);
+    if (numerics.parts)
+    {
+        put(own, "parts", std::to_string(*numerics.parts));
+    }
     put_list(own, "unrounded", numerics.unrounded, [](int64_t uid) { return std::to_string(uid); });
     put_list(knobs, "knobs", numerics.knobs, [](const NoteKnob& knob) {
         std::string one;
