@@ -43,6 +43,8 @@ pub struct Kernel {
     pub subgroup: u32,
     /// How many workgroups a compute unit should hold at once; registers are limited to fit.
     pub residents: u32,
+    /// The most parts that a sum is divided into, whose sums kernels or threads leave for each other.
+    pub parts: u32,
     /// What is passed, 8 bytes each.
     pub parameters: Vec<Parameter>,
     /// Shared arrays. They do not overlap and are aligned to 16 bytes.

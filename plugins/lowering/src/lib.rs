@@ -16,6 +16,7 @@ pub mod group;
 pub mod memory;
 mod mixture;
 pub mod node;
+pub mod numerics;
 pub mod pointwise;
 pub mod product;
 pub mod rows;

@@ -115,6 +115,9 @@ pub fn functions(node: &CheckedNode<'_>) -> &'static [&'static str] {
     }
 }
 
+/// The largest errors of functions in units in the last place, in single and in double precision.
+pub type Errors = [&'static [(&'static str, u32)]; 2];
+
 /// What is the same for all steps of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
@@ -126,6 +129,8 @@ pub struct Engine {
     pub keeps_nan: bool,
     /// Whether values between fused nodes may stay as they are.
     pub skips_rounding: bool,
+    /// How far its functions may be off; others are not known.
+    pub errors: Errors,
 }
 
 /// Engines of a library that does not tell how it adds up, nor what it does to NaN.
@@ -134,15 +139,17 @@ pub const LIBRARY: Engine = Engine {
     batch_dependent: true,
     keeps_nan: false,
     skips_rounding: true,
+    errors: [&[], &[]],
 };
 
 /// Engines of generated kernels, with or without their knob for bits that do not depend on the batch.
-pub const fn generated(batch_invariant: bool) -> Engine {
+pub const fn generated(batch_invariant: bool, errors: Errors) -> Engine {
     Engine {
         order: &[OrderBy::Shapes, OrderBy::Device],
         batch_dependent: !batch_invariant,
         keeps_nan: true,
         skips_rounding: false,
+        errors,
     }
 }
 
@@ -160,8 +167,8 @@ pub fn of_chain(chain: &Chain, tf32: bool) -> Numerics {
         .note_if(small(c), note::REDUCED_PRECISION_REDUCTION)
 }
 
-/// What a step of a GPU engine may do to numbers: sums in the compute type, divided among threads, and functions with an error
-/// that the device's maker knows. The engine adds what else it knows.
+/// What a step of a GPU engine may do to numbers: sums in the compute type, divided among threads, and functions. The engine adds
+/// what else it knows.
 pub fn of_step(prepared: &Prepared, nodes: &[usize], engine: Engine) -> Numerics {
     let mut numerics = Numerics::default();
     for node in nodes.iter().filter_map(|place| prepared.node(*place)) {
@@ -177,7 +184,11 @@ pub fn of_step(prepared: &Prepared, nodes: &[usize], engine: Engine) -> Numerics
                 .note_if(rounds && engine.batch_dependent, note::BATCH_DEPENDENT);
         }
         numerics = numerics.note_if(engine.keeps_nan && chooses(&node), note::STRICT_NAN_PROP);
-        numerics = functions(&node).iter().fold(numerics, |numerics, name| numerics.function(name, None));
+        let [single, double] = engine.errors;
+        let errors = if node.node.compute_type == DataType::Double { double } else { single };
+        let error = |name: &str| errors.iter().find(|(own, _)| *own == name).map(|(_, error)| *error);
+        numerics =
+            functions(&node).iter().fold(numerics, |numerics, name| numerics.function(name, error(name)));
     }
     let inside = if engine.skips_rounding { unrounded(prepared, nodes) } else { Vec::new() };
     inside.into_iter().fold(numerics, Numerics::unrounded)
@@ -232,12 +243,18 @@ mod tests {
         assert!(whole.notes.contains(&note::SKIP_ROUNDING) && whole.notes.contains(&note::BATCH_DEPENDENT));
         assert_eq!(whole.functions, [("tanh", None)].into());
         // One after the other, or by kernels that round, or in single precision.
-        for (nodes, engine) in [(&[0][..], LIBRARY), (&[1], LIBRARY), (&[0, 1], generated(false))] {
+        let own = generated(false, [&[("tanh", 3)], &[("tanh", 1)]]);
+        assert_eq!(of_step(&prepared, &[1], own).functions, [("tanh", Some(3))].into());
+        for (nodes, engine) in [(&[0][..], LIBRARY), (&[1], LIBRARY), (&[0, 1], own)] {
             assert!(of_step(&prepared, nodes, engine).unrounded.is_empty());
         }
         let single = prepare(&graph(DataType::Float)).unwrap();
         assert!(of_step(&single, &[0, 1], LIBRARY).unrounded.is_empty());
-        assert!(!of_step(&single, &[0, 1], generated(true)).notes.contains(&note::BATCH_DEPENDENT));
+        assert!(
+            !of_step(&single, &[0, 1], generated(true, LIBRARY.errors))
+                .notes
+                .contains(&note::BATCH_DEPENDENT)
+        );
     }
 
     #[test]
@@ -263,12 +280,12 @@ mod tests {
         whole.tensors[2].is_virtual = false;
         whole.tensors.truncate(3);
         whole.nodes[0].compute_type = DataType::Int32;
-        let told = of_step(&prepare(&whole).unwrap(), &[0], generated(false));
+        let told = of_step(&prepare(&whole).unwrap(), &[0], generated(false, LIBRARY.errors));
         assert!(told.order.is_empty() && told.notes.is_empty());
         let mut maximum = graph(DataType::Float);
         maximum.nodes[1].operation = Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into();
         let prepared = prepare(&maximum).unwrap();
         let keeps = |engine| of_step(&prepared, &[1], engine).notes.contains(&note::STRICT_NAN_PROP);
-        assert!(keeps(generated(false)) && !keeps(LIBRARY));
+        assert!(keeps(generated(false, LIBRARY.errors)) && !keeps(LIBRARY));
     }
 }

@@ -1,5 +1,6 @@
 //! The engines' platforms, and their state on a device.
 
+use hipdnn_kernels::target::Language;
 use hipdnn_plugin_planner::ahead;
 use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
@@ -54,6 +55,14 @@ impl Platform {
             Self::Cuda => "sm_",
         };
         ahead::target(prefix)
+    }
+
+    /// The language of its kernels.
+    pub fn kernels(self) -> Language {
+        match self {
+            Self::Hip => Language::Hip,
+            Self::Cuda => Language::Cuda,
+        }
     }
 
     /// The header with this platform's definitions for the kernels' source.

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 
 use half::{bf16, f16};
+use hipdnn_kernels::target::Language;
+use hipdnn_plugin_lowering::numerics::engine;
 use hipdnn_plugin_planner::ahead::Ahead;
-use hipdnn_plugin_planner::numerics::{Engine, generated, of_step};
+use hipdnn_plugin_planner::numerics::{Engine, of_step};
 use hipdnn_plugin_planner::plan::{self, Call};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
@@ -70,8 +72,8 @@ struct Step {
     grid: [u32; 2],
     block: u32,
     shared: u32,
-    has_matrices: bool,
-    batch_invariant: bool,
+    engine: Engine,
+    numerics: Numerics,
 }
 
 impl Call for Step {
@@ -90,11 +92,11 @@ impl Call for Step {
     }
 
     fn engine(&self) -> Engine {
-        generated(self.batch_invariant)
+        self.engine
     }
 
     fn numerics(&self) -> Numerics {
-        Numerics::default().note_if(self.has_matrices, note::TENSOR_CORE)
+        self.numerics.clone()
     }
 }
 
@@ -135,7 +137,9 @@ fn code_for<T>(
 
 /// What a kernel does to numbers.
 fn numerics(prepared: &Prepared, kernel: &Kernel, own: Engine) -> Numerics {
-    of_step(prepared, &kernel.nodes, own).note_if(kernel.has_matrices, note::TENSOR_CORE)
+    let mut numerics = of_step(prepared, &kernel.nodes, own);
+    numerics.add(&kernel.numerics);
+    numerics
 }
 
 /// What the kernels of a graph do to numbers on an architecture, and the knobs that change it.
@@ -144,7 +148,8 @@ fn numerics(prepared: &Prepared, kernel: &Kernel, own: Engine) -> Numerics {
 /// What the engine does not support.
 pub fn engine_numerics(request: &Request, architecture: &str) -> Result<EngineNumerics, Refusal> {
     let chosen = options(&request.config.knobs).on(architecture);
-    let own = generated(chosen.batch_invariant);
+    let language = chosen.target.as_ref().map_or(Language::Hip, |target| target.language);
+    let own = engine(language, chosen.batch_invariant);
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
     let mut all = Numerics::default();
     for kernel in generate_with(&request.graph, chosen).map_err(Refusal::new)?.kernels {
@@ -167,7 +172,7 @@ impl Plan {
     ) -> Result<Self, PluginError> {
         let target = &entered.device.own;
         let chosen = options(&request.config.knobs).on(&target.architecture);
-        let batch_invariant = chosen.batch_invariant;
+        let engine = engine(platform.kernels(), chosen.batch_invariant);
         let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
@@ -189,8 +194,8 @@ impl Plan {
                 grid: [kernel.grid, kernel.down],
                 block: kernel.block,
                 shared: kernel.shared as u32,
-                has_matrices: kernel.has_matrices,
-                batch_invariant,
+                engine,
+                numerics: kernel.numerics,
             });
         }
         let plan = plan::Plan::new(entered.device, request, steps, program.placed, 0)?.with_memory()?;
@@ -210,7 +215,7 @@ impl Plan {
     ) -> Result<Self, PluginError> {
         let chosen = options(&request.config.knobs).on(&architecture);
         let prepared = prepare(&request.graph).map_err(Refusal::new)?;
-        let own = generated(chosen.batch_invariant);
+        let own = engine(platform.kernels(), chosen.batch_invariant);
         let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let code = if program.kernels.is_empty() {
             Vec::new()
@@ -355,8 +360,8 @@ unsafe fn number(pointer: *mut c_void, data_type: DataType) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hipdnn_plugin_sdk::graph::operation::Matmul;
-    use hipdnn_plugin_sdk::graph::{Graph, Node, Tensor};
+    use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
+    use hipdnn_plugin_sdk::graph::{Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
     use hipdnn_plugin_sdk::wire::{EngineConfig, KnobSetting};
 
     use hipdnn_plugin_sdk::numerics::name_of;
@@ -377,6 +382,37 @@ mod tests {
         let told = engine_numerics(&request, architecture).unwrap();
         assert_eq!(told.numerics.accumulators, ["float"].into());
         told.numerics.notes.into_iter().map(name_of).collect()
+    }
+
+    /// What a node does to tensors of these dims on an architecture.
+    fn told(architecture: &str, dims: &[&[i64]], compute_type: DataType, operation: Operation) -> Numerics {
+        let tensors = (1..).zip(dims).map(|(uid, dims)| Tensor::packed(uid, compute_type, dims)).collect();
+        let node = Node { name: "n".to_owned(), compute_type, operation };
+        let config = EngineConfig { engine_id: 0, knobs: Vec::new() };
+        let request = Request { graph: Graph { tensors, nodes: vec![node], ..Graph::default() }, config };
+        engine_numerics(&request, architecture).unwrap().numerics
+    }
+
+    #[test]
+    fn functions_have_the_errors_of_the_maker_of_the_device() {
+        for (architecture, compute_type, mode, expected) in [
+            ("sm_90", DataType::Float, PointwiseMode::TanhFwd, ("tanh", Some(4))),
+            ("sm_90", DataType::Double, PointwiseMode::Log, ("log", Some(1))),
+            ("gfx1100", DataType::Float, PointwiseMode::Log, ("log", Some(2))),
+        ] {
+            let operation = Pointwise::new(mode, 1, None, 2).into();
+            let told = told(architecture, &[&[64], &[64]], compute_type, operation);
+            assert_eq!(told.functions, [expected].into(), "{architecture} {}", mode.name());
+        }
+    }
+
+    #[test]
+    fn the_threads_of_a_row_are_the_parts_of_its_sum() {
+        let sum = |out| Reduction { in_: 1, out, mode: ReductionMode::Add, is_deterministic: false };
+        let rows = told("sm_90", &[&[64, 4096], &[64, 1]], DataType::Float, sum(2).into());
+        assert!(rows.parts.is_some_and(|parts| parts > 1 && parts <= 1024), "{:?}", rows.parts);
+        let copy = Pointwise::new(PointwiseMode::Neg, 1, None, 2).into();
+        assert_eq!(told("sm_90", &[&[64], &[64]], DataType::Float, copy).parts, None);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Kernel {
     pub slots: Box<[Slot]>,
     /// Whether matrix instructions multiply.
     pub has_matrices: bool,
+    /// The most parts that a sum is divided into.
+    pub parts: u32,
 }
 
 /// A graph as modules.
@@ -61,11 +63,6 @@ pub struct Code {
     pub bindings: Vec<Binding>,
     /// Bytes of the tensors between kernels.
     pub between: u64,
-}
-
-/// Whether matrix instructions multiply.
-pub fn has_matrices(lowered: &Lowered) -> bool {
-    lowered.written.kernel.shapes.iter().any(MatrixShape::is_matrix)
 }
 
 impl Code {
@@ -105,7 +102,8 @@ impl Code {
                 groups: lowered.written.groups,
                 threads: form.threads,
                 slots,
-                has_matrices: has_matrices(lowered),
+                has_matrices: form.shapes.iter().any(MatrixShape::is_matrix),
+                parts: form.parts,
             });
         }
         Ok(Self { kernels, bindings: placing.bindings, between: places.size as u64 })

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use hipdnn_kernels::Target;
 use hipdnn_kernels::print::spirv::{self, Features};
-use hipdnn_kernels::target::CooperativeShape;
+use hipdnn_kernels::target::{CooperativeShape, Language};
+use hipdnn_plugin_lowering::numerics::{engine, of_kernel};
 use hipdnn_plugin_lowering::{Options, lower};
-use hipdnn_plugin_planner::numerics::{Engine, generated, of_step};
+use hipdnn_plugin_planner::numerics::{Engine, of_step};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
@@ -24,7 +25,7 @@ use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
 use crate::cache;
 use crate::clock::Clock;
-use crate::code::{self, Code, PARAMETERS, Slot, has_matrices};
+use crate::code::{self, Code, PARAMETERS, Slot};
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
 use crate::saved::Saved;
@@ -50,7 +51,8 @@ struct Kernel {
     threads: u32,
     slots: Box<[Slot]>,
     has_float_numbers: bool,
-    has_matrices: bool,
+    /// What it does to numbers, beside what its nodes do.
+    numerics: Numerics,
     /// Where its parameters are written if they are too many to be pushed.
     parameters: Option<Buffer>,
 }
@@ -67,8 +69,9 @@ pub struct Plan {
 }
 
 /// What a kernel does to numbers. Whether subnormal ones are flushed is the device's choice.
-fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool, engine: Engine) -> Numerics {
-    let mut numerics = of_step(prepared, nodes, engine).note_if(has_matrices, note::TENSOR_CORE);
+fn numerics(prepared: &Prepared, nodes: &[usize], own: &Numerics, engine: Engine) -> Numerics {
+    let mut numerics = of_step(prepared, nodes, engine);
+    numerics.add(own);
     let floats = nodes.iter().filter_map(|place| prepared.graph.nodes.get(*place));
     if floats.into_iter().any(|node| node.compute_type != DataType::Int32) {
         numerics = numerics.note(note::FLUSH_SUBNORMALS);
@@ -79,10 +82,11 @@ fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool, engine: En
 /// What the kernels of a graph do to numbers, and the knobs that change it.
 fn engine_numerics(graph: &Graph, target: &Target, options: Options) -> Result<EngineNumerics, Refusal> {
     let prepared = prepare(graph)?;
-    let own = generated(options.batch_invariant);
+    let own = engine(Language::SpirV, options.batch_invariant);
     let mut all = Numerics::default();
     for lowered in &lower(graph, target, options)?.kernels {
-        all.add(&numerics(&prepared, &lowered.nodes, has_matrices(lowered), own));
+        let of_kernel = of_kernel(&lowered.written.kernel, target);
+        all.add(&numerics(&prepared, &lowered.nodes, &of_kernel, own));
     }
     let knobs = vec![
         NoteKnob::removes(note::TENSOR_CORE, MATRICES, 0),
@@ -174,9 +178,9 @@ impl Plan {
         };
         let mut steps = described(&self.request.graph, self.kernels.iter().map(call))?;
         let prepared = prepare(&self.request.graph).ok()?;
-        let engine = generated(is_invariant(&self.request.config.knobs));
+        let engine = engine(Language::SpirV, is_invariant(&self.request.config.knobs));
         for (step, kernel) in steps.iter_mut().zip(&self.kernels) {
-            step.numerics = numerics(&prepared, &kernel.nodes, kernel.has_matrices, engine);
+            step.numerics = numerics(&prepared, &kernel.nodes, &kernel.numerics, engine);
         }
         Some(steps)
     }
@@ -391,6 +395,8 @@ impl Kernel {
             true => Some(gpu.allocate(8 * kernel.slots.len() as u64)?),
             false => None,
         };
+        let parts = Numerics::default();
+        let parts = if kernel.parts > 1 { parts.parts(kernel.parts) } else { parts };
         Ok(Self {
             has_float_numbers: module.has_float_numbers,
             name: kernel.name,
@@ -399,7 +405,7 @@ impl Kernel {
             groups: kernel.groups,
             threads: kernel.threads,
             slots: kernel.slots,
-            has_matrices: kernel.has_matrices,
+            numerics: parts.note_if(kernel.has_matrices, note::TENSOR_CORE),
             parameters,
         })
     }

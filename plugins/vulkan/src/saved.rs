@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         let name = std::str::from_utf8(self.bytes()?).ok()?.to_owned();
         let nodes = self.list(4, |reader| reader.word().map(|node| node as usize))?;
         let groups = [self.word()?, self.word()?, self.word()?];
-        let threads = self.word()?;
+        let [threads, parts] = [self.word()?, self.word()?];
         let [is_indirect, has_float_numbers, has_matrices, sizes] =
             self.word()?.to_le_bytes().map(|flag| flag != 0);
         let (subgroup, push_bytes) = (self.word()?, self.word()?);
@@ -122,7 +122,8 @@ impl<'a> Reader<'a> {
             && push_bytes as usize == if is_indirect { 8 } else { bytes };
         let subgroup = sizes.then_some(subgroup);
         let module = Spirv { words, push_bytes, is_indirect, has_float_numbers, subgroup };
-        let kernel = Kernel { name, nodes, module, groups, threads, slots: slots.into(), has_matrices };
+        let slots = slots.into();
+        let kernel = Kernel { name, nodes, module, groups, threads, slots, has_matrices, parts };
         is_whole.then_some((kernel, data))
     }
 }
@@ -153,7 +154,7 @@ impl Saved {
                 module.subgroup.is_some(),
             ];
             let flags = u32::from_le_bytes(flags.map(u8::from));
-            to.words([kernel.threads, flags, module.subgroup.unwrap_or(0), module.push_bytes]);
+            to.words([kernel.threads, kernel.parts, flags, module.subgroup.unwrap_or(0), module.push_bytes]);
             to.words([module.words.len() as u32]);
             to.words(module.words.iter().copied());
             to.words([kernel.slots.len() as u32]);
@@ -173,7 +174,7 @@ impl Saved {
         }
         let between = from.long()?;
         let bindings = from.list(12, |reader| reader.binding(graph))?;
-        let both = from.list(40, |reader| reader.kernel(bindings.len()))?;
+        let both = from.list(44, |reader| reader.kernel(bindings.len()))?;
         let (kernels, data) = both.into_iter().unzip();
         from.0.is_empty().then_some(Self { code: Code { kernels, bindings, between }, data })
     }
@@ -212,6 +213,7 @@ mod tests {
             threads: 64,
             slots: slots.into(),
             has_matrices: true,
+            parts: 3,
         };
         let module = Spirv { push_bytes: 8, is_indirect: true, subgroup: None, ..module };
         let other = Kernel { module, name: "kernel_1".to_owned(), ..kernel.clone() };

@@ -75,8 +75,12 @@ pub fn write(attention: &Attention, target: &Target, name: &str, parts: usize) -
     let real = if attention.operand() == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
     let [(o, _), (maxima, _), (sums, _)] = attention.between(parts, real);
     let of_parts = Attention { o, statistics: [None, Some(maxima), Some(sums)], ..attention.clone() };
-    let first = forward::written(&of_parts, target, name, parts)?;
-    Ok(Shared { first, second: combining(attention, real, target, &format!("{name}_sum"), parts)? })
+    let mut first = forward::written(&of_parts, target, name, parts)?;
+    let mut second = combining(attention, real, target, &format!("{name}_sum"), parts)?;
+    for launch in [&mut first, &mut second] {
+        launch.kernel.parts = parts as u32;
+    }
+    Ok(Shared { first, second })
 }
 
 /// The kernel that combines.

@@ -97,6 +97,7 @@ impl Builder {
             threads,
             subgroup: target.subgroup,
             residents: 1,
+            parts: 1,
             parameters: Vec::new(),
             shared: Vec::new(),
             locals: Vec::new(),

@@ -239,7 +239,7 @@ pub fn write_as(
         let passed = [vec![Passed::Sums], passed].concat();
         all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
     }
-    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
+    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) }.in_parts(parts.count))
 }
 
 /// How many neighbours along columns are stored together.

@@ -4,7 +4,7 @@ use super::axes::Axes;
 use super::elements::{lanes, needs_indices};
 use super::{Access, Join, Origin, Passed, Place, Program, Scope, Written, declare, group, groups};
 use crate::builder::Builder;
-use crate::form::{Index, Local, Memory, Shared, Value};
+use crate::form::{Index, Kernel, Local, Memory, Shared, Value};
 use crate::scalar::Scalar;
 use crate::target::Target;
 
@@ -122,7 +122,7 @@ pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Wr
         writer.of_rows(&mut b, pass);
     }
     writer.stores(&mut b, is_inside);
-    Some(Written { kernel: b.finish(), groups })
+    Some(Written { kernel: Kernel { parts: walk.threads as u32, ..b.finish() }, groups })
 }
 
 /// The values of each node.

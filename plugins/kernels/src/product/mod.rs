@@ -56,6 +56,16 @@ pub struct Launches {
     pub sums: Option<(Scalar, usize)>,
 }
 
+impl Launches {
+    /// With dot products in so many parts.
+    pub(crate) fn in_parts(mut self, parts: usize) -> Self {
+        for call in &mut self.all {
+            call.launch.kernel.parts = parts as u32;
+        }
+        self
+    }
+}
+
 /// A matrix in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matrix {
@@ -232,7 +242,7 @@ pub fn write_as(product: &Product, target: &Target, name: &str, plan: &Plan) -> 
         let passed = [vec![Passed::Sums], passed].concat();
         all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
     }
-    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
+    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) }.in_parts(parts.count))
 }
 
 /// The indices of a batch.

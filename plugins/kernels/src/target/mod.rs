@@ -193,6 +193,25 @@ impl Target {
         self.language == Language::SpirV && self.subgroup <= 8
     }
 
+    /// The significant bits that a matrix instruction keeps of products and sums, at least; none if that is not known.
+    ///
+    /// NVIDIA's cut what is below: 14 bits of 8-bit floats on Hopper and Ada (DeepSeek-V3, arXiv:2412.19437, 3.3.2), which also holds
+    /// for later ones, that keep more, and 24 of others (Khattak, Mikaitis, Accurate Models of NVIDIA Tensor Cores,
+    /// arXiv:2512.07004). AMD's add in single precision.
+    pub fn bits_of_sums(&self, shape: &MatrixShape) -> Option<u32> {
+        let is_small = matches!(shape.operand, Scalar::Fp8E4m3 | Scalar::Fp8E5m2);
+        match shape.instruction {
+            _ if shape.sum != Scalar::F32 => None,
+            MatrixInstruction::MmaSync if is_small => Some(14),
+            MatrixInstruction::MmaSync
+            | MatrixInstruction::WmmaGfx11
+            | MatrixInstruction::WmmaGfx12
+            | MatrixInstruction::Mfma(_) => Some(24),
+            // A driver's own.
+            MatrixInstruction::Cooperative | MatrixInstruction::Plain => None,
+        }
+    }
+
     /// The best matrix shape for operands of a type. Every target has one for f16, bf16, f32, i8 and u8.
     pub fn shape(&self, operand: Scalar) -> Option<&MatrixShape> {
         self.shapes.iter().find(|shape| shape.operand == operand)

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use hipdnn_plugin_planner::plan::StepTensors;
+use hipdnn_plugin_sdk::Numerics;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::group::Group;
@@ -74,8 +75,8 @@ pub struct Kernel {
     pub shared: usize,
     /// Whether it needs the definitions of `hipdnn-kernels` instead of this crate's.
     pub is_tiled: bool,
-    /// Whether matrix instructions multiply.
-    pub has_matrices: bool,
+    /// What it does to numbers, beside what its nodes do.
+    pub numerics: Numerics,
 }
 
 impl Kernel {
@@ -139,7 +140,11 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
         down: 1,
         shared: 0,
         is_tiled: false,
-        has_matrices: false,
+        numerics: if walk.threads > 1 && walk.reduces {
+            Numerics::default().parts(walk.threads as u32)
+        } else {
+            Numerics::default()
+        },
     })
 }
 

@@ -1,10 +1,10 @@
 //! Nodes that kernels of the crate `hipdnn-kernels` compute.
 
-use hipdnn_kernels::target::MatrixShape;
 use hipdnn_kernels::{Target, form, print};
 use hipdnn_plugin_lowering::attention::{self, Whole};
 use hipdnn_plugin_lowering::following::{self, Multiplied};
 use hipdnn_plugin_lowering::node::Item;
+use hipdnn_plugin_lowering::numerics::of_kernel;
 use hipdnn_plugin_lowering::way::Way;
 use hipdnn_plugin_lowering::{Options, group};
 use hipdnn_plugin_planner::problem::Problem;
@@ -111,7 +111,7 @@ fn made(launch: &hipdnn_kernels::product::Launch, uids: &[i64], target: &Target)
         down,
         shared: print::c::shared_at_launch(kernel, target.language),
         is_tiled: true,
-        has_matrices: kernel.shapes.iter().any(MatrixShape::is_matrix),
+        numerics: of_kernel(kernel, target),
     }
 }
 

@@ -1,7 +1,7 @@
 use hipdnn_kernels::Scalar;
 use hipdnn_kernels::target::VulkanDevice;
-use hipdnn_plugin_sdk::graph::operation::{Matmul, Reduction};
-use hipdnn_plugin_sdk::graph::{Node, Operation, ReductionMode, Tensor};
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{Node, Operation, PointwiseMode, ReductionMode, Tensor};
 use hipdnn_plugin_sdk::numerics::name_of;
 
 use super::*;
@@ -15,13 +15,17 @@ fn product(data_type: DataType, compute_type: DataType, result: DataType) -> Gra
     Graph { tensors, nodes, ..Graph::default() }
 }
 
-/// The notes on a device with these matrix shapes.
-fn notes(graph: &Graph, shapes: Vec<CooperativeShape>, batch_invariant: bool) -> Vec<&'static str> {
+/// What is told on a device with these matrix shapes.
+fn told(graph: &Graph, shapes: Vec<CooperativeShape>, batch_invariant: bool) -> Numerics {
     let name = "a device".to_owned();
     let device = VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes };
     let options = Options { has_doubles: false, batch_invariant };
-    let told = engine_numerics(graph, &device.into(), options).unwrap();
-    told.numerics.notes.into_iter().map(name_of).collect()
+    engine_numerics(graph, &device.into(), options).unwrap().numerics
+}
+
+/// The names of its notes.
+fn notes(graph: &Graph, shapes: Vec<CooperativeShape>, batch_invariant: bool) -> Vec<&'static str> {
+    told(graph, shapes, batch_invariant).notes.into_iter().map(name_of).collect()
 }
 
 #[test]
@@ -55,4 +59,22 @@ fn maxima_keep_nan_and_depend_on_no_batch() {
     let reduction = Reduction { in_: 1, out: 2, mode: ReductionMode::Max, is_deterministic: false };
     graph.nodes[0].operation = Operation::from(reduction);
     assert_eq!(notes(&graph, Vec::new(), false), ["STRICT_NAN_PROP", "FLUSH_SUBNORMALS"]);
+}
+
+#[test]
+fn functions_have_the_errors_of_the_specification_and_sums_their_parts() {
+    let mut graph = product(DataType::Float, DataType::Float, DataType::Float);
+    graph.tensors.truncate(2);
+    graph.nodes[0].operation = Pointwise::new(PointwiseMode::Exp, 1, None, 2).into();
+    assert_eq!(told(&graph, Vec::new(), false).functions, [("exp", Some(261))].into());
+    graph.nodes[0].operation = Pointwise::new(PointwiseMode::Sin, 1, None, 2).into();
+    assert_eq!(told(&graph, Vec::new(), false).functions, [("sin", None)].into());
+    graph.tensors = vec![
+        Tensor::new(1, DataType::Float, &[64, 4096], &[4096, 1]),
+        Tensor::new(2, DataType::Float, &[64, 1], &[1, 1]),
+    ];
+    let reduction = Reduction { in_: 1, out: 2, mode: ReductionMode::Add, is_deterministic: false };
+    graph.nodes[0].operation = Operation::from(reduction);
+    let parts = told(&graph, Vec::new(), false).parts;
+    assert!(parts.is_some_and(|parts| parts > 1 && parts <= 1024), "{parts:?}");
 }
