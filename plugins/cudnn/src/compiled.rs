@@ -148,6 +148,17 @@ pub struct Maker {
     pub context: *mut c_void,
 }
 
+impl Maker {
+    /// The device's compute capability, 90 for 9.0.
+    pub fn capability(&self) -> c_int {
+        match self.target {
+            Target::Handle(_, Gpu::Cuda(device)) => device.capability,
+            // The number of an absent device is its version, 900 for 9.0, below 0.
+            _ => -self.device / 10,
+        }
+    }
+}
+
 impl Compiled {
     /// The plan of a graph with these options: cached, made now, or by another thread meanwhile.
     ///

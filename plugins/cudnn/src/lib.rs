@@ -23,6 +23,7 @@ pub mod knob;
 pub mod library;
 pub mod lowering;
 pub mod lt;
+mod matrices;
 pub mod names;
 mod notes;
 pub mod part;

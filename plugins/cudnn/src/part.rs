@@ -23,6 +23,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::lowering::{Lowered, Place, lower};
 use crate::lt::step;
+use crate::matrices;
 
 /// Maximum number of tensors that are not virtual, including constants and scratch tensors.
 const MAX_PLACED: usize = 128;
@@ -38,6 +39,8 @@ pub struct Part {
     /// The uids in the graph of the tensors passed to it.
     pub tensors: Vec<i64>,
     compiled: Arc<Compiled>,
+    /// What cuDNN says that it does to numbers, nothing of a saved plan, and how matrix instructions add up.
+    numerics: Box<Numerics>,
     /// cuDNN's uids of the tensors in `sources`.
     uids: Vec<i64>,
     sources: Vec<Source>,
@@ -59,7 +62,11 @@ enum Source {
 }
 
 impl Part {
-    fn new(lowered: Lowered, nodes: Range<usize>, compiled: Arc<Compiled>) -> Result<Self, Refusal> {
+    fn new(
+        lowered: Lowered,
+        nodes: Vec<usize>,
+        (compiled, numerics): (Arc<Compiled>, Numerics),
+    ) -> Result<Self, Refusal> {
         let (mut uids, mut sources) = (Vec::new(), Vec::new());
         for (place, tensor) in lowered.described.tensors.iter().enumerate() {
             sources.push(match tensor.place {
@@ -78,7 +85,16 @@ impl Part {
             )));
         }
         let (own, fills) = (lowered.described.scratch, lowered.described.fills);
-        Ok(Self { nodes: nodes.collect(), tensors: lowered.uids, compiled, uids, sources, own, fills })
+        Ok(Self {
+            nodes,
+            tensors: lowered.uids,
+            compiled,
+            numerics: Box::new(numerics),
+            uids,
+            sources,
+            own,
+            fills,
+        })
     }
 
     /// Bytes of device memory that an execution needs in addition to the tensors passed.
@@ -90,10 +106,9 @@ impl Part {
         size.ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))
     }
 
-    /// What cuDNN says that it does to numbers; nothing of a saved plan.
+    /// What it does to numbers, as far as that is known.
     pub fn numerics(&self) -> Numerics {
-        let notes = self.compiled.numerical.iter().filter_map(|note| NumericalNote::from_raw(*note));
-        notes.fold(Numerics::default(), Numerics::note)
+        Numerics::clone(&self.numerics)
     }
 
     /// Whether cuDNN compiled kernels for it, as far as it tells.
@@ -204,7 +219,11 @@ pub fn parts(
             None => Compiled::of(maker, &lowered.described, options)
                 .map_err(|error| named(prepared, &nodes, error))?,
         };
-        Ok(Part::new(lowered, nodes, compiled)?)
+        let nodes: Vec<usize> = nodes.collect();
+        let noted = compiled.numerical.iter().filter_map(|note| NumericalNote::from_raw(*note));
+        let numerics = noted.fold(Numerics::default(), Numerics::note);
+        let numerics = matrices::of_nodes(prepared, &nodes, maker.capability(), numerics);
+        Ok(Part::new(lowered, nodes, (compiled, numerics))?)
     };
     let context = maker.context.addr();
     let known = saved.ranges(count).or_else(|| known(&prepared.graph, options, context));

@@ -25,6 +25,9 @@ pub const CUDNN_PLANS: Payload = Payload { mark: *b"CUDN", version: 2, owner: CU
 /// The format of saved cuBLASLt plans.
 pub const LT_PLANS: Payload = Payload { mark: *b"CULT", version: 2, owner: CUBLASLT_ENGINE };
 
+/// cuDNN may compute tanh by `tanh.approx.f32`, which is off by 2⁻¹¹ of the result (PTX ISA).
+const CUDNN: Engine = Engine { errors: [&[("tanh", 8192)], &[]], ..LIBRARY };
+
 /// A complete plan.
 #[derive(Debug)]
 pub enum Plan {
@@ -135,7 +138,10 @@ impl Call for Step {
     }
 
     fn engine(&self) -> Engine {
-        LIBRARY
+        match self {
+            Self::Part(_) => CUDNN,
+            Self::Product(_) => LIBRARY,
+        }
     }
 
     fn numerics(&self) -> Numerics {
@@ -204,7 +210,7 @@ fn plan_ahead(
         |step: &Step| (step.nodes().to_vec(), step.library(), format!("{} for {architecture}", step.call()));
     let mut told = described(&request.graph, steps.iter().map(call)).unwrap_or_default();
     for (told, step) in told.iter_mut().zip(&steps) {
-        told.numerics = of_step(&prepared, step.nodes(), LIBRARY);
+        told.numerics = of_step(&prepared, step.nodes(), step.engine());
         told.numerics.add(&step.numerics());
     }
     let steps = told;

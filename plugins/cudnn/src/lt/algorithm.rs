@@ -14,10 +14,11 @@ use parking_lot::Mutex;
 use crate::knob::{ALGORITHMS, Options};
 use crate::lt::description::{Description, epilogue};
 use crate::lt::library::{
-    CublasLt, DESC_A_SCALE_POINTER, DESC_AUX_POINTER, DESC_B_SCALE_POINTER, DESC_BIAS_POINTER,
-    PREF_ALIGNMENT_A, PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D, PREF_MAX_WORKSPACE,
-    STATUS_ARCH_MISMATCH, STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t,
-    cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
+    CONFIG_SCHEME, CONFIG_SPLIT, CublasLt, DESC_A_SCALE_POINTER, DESC_AUX_POINTER, DESC_B_SCALE_POINTER,
+    DESC_BIAS_POINTER, PREF_ALIGNMENT_A, PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D,
+    PREF_MAX_WORKSPACE, SCHEME_COMPUTE_TYPE, SCHEME_NONE, STATUS_ARCH_MISMATCH, STATUS_INVALID_VALUE,
+    STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t, cublasLtMatmulAlgo_t,
+    cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
 };
 use crate::timing::{Memory, by_time};
 use hipdnn_plugin_planner::chain::{Chain, Tensors, is_small};
@@ -53,6 +54,23 @@ struct Key {
 struct Found {
     algo: cublasLtMatmulAlgo_t,
     workspace_size: usize,
+}
+
+/// How dot products are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The number of parts.
+    pub parts: u32,
+    /// Whether they are rounded to the result's type before they are added.
+    pub rounds: bool,
+}
+
+impl Split {
+    /// Of a number of parts and a scheme for adding them, as cuBLASLt has them.
+    fn of(parts: c_int, scheme: c_int) -> Option<Self> {
+        let parts = u32::try_from(parts).ok()?.max(1);
+        Some(Self { parts, rounds: parts > 1 && ![SCHEME_NONE, SCHEME_COMPUTE_TYPE].contains(&scheme) })
+    }
 }
 
 /// A chain ready to run.
@@ -160,6 +178,20 @@ impl Run {
     /// The algorithm, for a saved plan.
     pub fn algorithm(&self) -> cublasLtMatmulAlgo_t {
         self.found.algo
+    }
+
+    /// How dot products are divided, if cuBLASLt tells.
+    pub fn split(&self) -> Option<Split> {
+        let get = self.lt.cublasLtMatmulAlgoConfigGetAttribute?;
+        let read = |attribute| {
+            let (mut value, mut written) = (0_i32, 0);
+            // SAFETY: the algorithm is one of cuBLASLt's, and both locals have the sizes of what is written.
+            let status = unsafe {
+                get(&self.found.algo, attribute, (&raw mut value).cast(), size_of::<i32>(), &mut written)
+            };
+            (status == STATUS_SUCCESS && written == size_of::<i32>()).then_some(value)
+        };
+        Split::of(read(CONFIG_SPLIT)?, read(CONFIG_SCHEME)?)
     }
 
     /// Bytes of workspace that a run needs.
@@ -364,4 +396,26 @@ fn aligned(chain: &Chain, most: usize) -> usize {
         }
     }
     alignment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_rounded_unless_they_are_kept_in_the_compute_type() {
+        let of = |parts, scheme| Split::of(parts, scheme).map(|split| (split.parts, split.rounds));
+        for (parts, scheme, expected) in [
+            (1, SCHEME_NONE, Some((1, false))),
+            (0, SCHEME_NONE, Some((1, false))),
+            (4, SCHEME_COMPUTE_TYPE, Some((4, false))),
+            // In place, and in the result's type.
+            (4, 1, Some((4, true))),
+            (8, 4, Some((8, true))),
+            (1, 1, Some((1, false))),
+            (-1, SCHEME_NONE, None),
+        ] {
+            assert_eq!(of(parts, scheme), expected, "{parts} {scheme}");
+        }
+    }
 }

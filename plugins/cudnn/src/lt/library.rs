@@ -32,6 +32,8 @@ pub type cudaDataType_t = c_int;
 pub type cublasLtMatmulDescAttributes_t = c_int;
 /// An attribute of a layout.
 pub type cublasLtMatrixLayoutAttribute_t = c_int;
+/// An attribute of an algorithm's configuration.
+pub type cublasLtMatmulAlgoConfigAttributes_t = c_int;
 /// An attribute of preferences.
 pub type cublasLtMatmulPreferenceAttributes_t = c_int;
 
@@ -124,6 +126,14 @@ hipdnn_plugin_sdk::header_constants! {
     PREF_ALIGNMENT_C: c_int = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES 7;
     /// The alignment of the result in bytes.
     PREF_ALIGNMENT_D: c_int = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES 8;
+    /// The number of parts of dot products.
+    CONFIG_SPLIT: c_int = CUBLASLT_ALGO_CONFIG_SPLITK_NUM 2;
+    /// How parts are added.
+    CONFIG_SCHEME: c_int = CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME 3;
+    /// There are no parts.
+    SCHEME_NONE: c_int = CUBLASLT_REDUCTION_SCHEME_NONE 0;
+    /// They are kept in the compute type.
+    SCHEME_COMPUTE_TYPE: c_int = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE 2;
 }
 
 /// An algorithm.
@@ -237,7 +247,16 @@ function_table! {
                 stream: hipStream_t
             ) -> cublasStatus_t;
         }
-        optional {}
+        optional {
+            /// An attribute of an algorithm's configuration.
+            fn cublasLtMatmulAlgoConfigGetAttribute(
+                algorithm: *const cublasLtMatmulAlgo_t,
+                attribute: cublasLtMatmulAlgoConfigAttributes_t,
+                value: *mut c_void,
+                size: usize,
+                written: *mut usize
+            ) -> cublasStatus_t;
+        }
     }
 }
 

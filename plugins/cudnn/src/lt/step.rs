@@ -1,6 +1,6 @@
 //! The chains of a graph as a sequence of cuBLASLt calls.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use hipdnn_plugin_planner::chain::{Chain, Part, Summed, partition};
 use hipdnn_plugin_planner::numerics::of_chain;
@@ -16,9 +16,10 @@ use hipdnn_plugin_sdk::numerics::note;
 use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
 use crate::knob::Options;
-use crate::lt::algorithm::Run;
+use crate::lt::algorithm::{Run, Split};
 use crate::lt::description::epilogue;
 use crate::lt::library::cublasLtMatmulAlgo_t;
+use crate::matrices::sums;
 
 /// A chain with its algorithm.
 #[derive(Debug)]
@@ -78,10 +79,27 @@ pub fn products(
         let alignment = part.tensors.unscaled().map(|uid| promised(&prepared.graph, uid)).min().unwrap_or(1);
         let algorithm = saved.of(&part.nodes).map(algorithm).transpose()?;
         let run = Run::new(device, &part.chain, alignment, options, algorithm)?;
-        let numerics =
-            of_chain(&part.chain, options.tf32).note_if(options.benchmarking, note::NONDETERMINISTIC);
+        let numerics = of_chain(&part.chain, options.tf32);
+        let numerics = numerics.note_if(options.benchmarking, note::NONDETERMINISTIC);
+        let numerics = with_sums(numerics, &part.chain, device.capability, run.split());
         Ok(Product { part, run, numerics })
     })
+}
+
+/// Adds how a chain adds up on a device of this compute capability, if its dot products are divided so.
+fn with_sums(numerics: Numerics, chain: &Chain, capability: c_int, split: Option<Split>) -> Numerics {
+    let mut numerics = numerics;
+    if numerics.notes.contains(&note::TENSOR_CORE) {
+        for operand in [&chain.product.a, &chain.product.b] {
+            numerics = numerics.matrix_sums(sums(operand.data_type, capability));
+        }
+    }
+    // How sums of rows are divided is not known.
+    let Some(split) = split.filter(|_| chain.sums.is_none()) else { return numerics };
+    if !split.rounds {
+        numerics.notes.remove(&note::REDUCED_PRECISION_REDUCTION);
+    }
+    numerics.parts(split.parts)
 }
 
 /// A saved algorithm.
@@ -133,7 +151,35 @@ impl Product {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_planner::prepare::prepare;
+    use hipdnn_plugin_sdk::graph::operation::Matmul;
+    use hipdnn_plugin_sdk::graph::{Node, Tensor};
+    use hipdnn_plugin_sdk::numerics::MatrixSums;
+
     use super::*;
+
+    #[test]
+    fn products_tell_their_instructions_and_parts() {
+        let told = |data_type, tf32, split| {
+            let tensors = (1..=3).map(|uid| Tensor::new(uid, data_type, &[64, 64], &[64, 1])).collect();
+            let operation = Matmul { a: 1, b: 2, c: 3 }.into();
+            let node = Node { name: "m".to_owned(), compute_type: DataType::Float, operation };
+            let prepared = prepare(&Graph { tensors, nodes: vec![node], ..Graph::default() }).unwrap();
+            let parts: Vec<Part> = partition(&prepared, Ok).unwrap();
+            let chain = &parts[0].chain;
+            with_sums(of_chain(chain, tf32), chain, 90, split)
+        };
+        let sums = |terms| Some(MatrixSums { terms, bits: 24 });
+        let reduces = |told: &Numerics| told.notes.contains(&note::REDUCED_PRECISION_REDUCTION);
+        let plain = told(DataType::Half, false, None);
+        assert!(plain.matrix_sums == sums(8) && plain.parts.is_none() && reduces(&plain));
+        for (rounds, parts) in [(false, 1), (false, 4), (true, 4)] {
+            let told = told(DataType::Half, false, Some(Split { parts, rounds }));
+            assert_eq!((told.parts, reduces(&told)), (Some(parts), rounds));
+        }
+        assert_eq!(told(DataType::Float, true, None).matrix_sums, sums(4));
+        assert_eq!(told(DataType::Float, false, None).matrix_sums, None);
+    }
 
     #[test]
     fn algorithms_are_read_as_they_were_written() {

@@ -137,8 +137,6 @@ fn weights_gradient(data_type: DataType, left: bool) -> Case {
         let x = case.input_with_strides(data_type, &x, &transposed(x), RANGE);
         (x, case.input(data_type, &dy, FIRST, RANGE))
     };
-    // cuBLASLt's sums of rows differ by more than those of single precision; its notes say nothing of them.
-    case.allowance = 1e-3;
     let c = case.output(data_type, &dims, FIRST);
     case.node(Matmul { a, b, c });
     if left {

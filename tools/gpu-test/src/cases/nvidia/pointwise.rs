@@ -53,10 +53,6 @@ fn mode_of(mode: PointwiseMode, data_type: DataType) -> Case {
         PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => node.softplus_beta = Some(1.7),
         _ => {}
     }
-    if matches!(mode, PointwiseMode::TanhFwd | PointwiseMode::TanhBwd) {
-        // cuDNN takes the device's approximation, of which its notes say nothing.
-        case.allowance = 1e-4;
-    }
     case.node(node);
     case
 }
