@@ -1,9 +1,8 @@
 //! Graphs built in Rust.
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
-use hipdnn_plugin_sdk::wire::{self, Layout};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::{Handle, OperationGraph};
 
 /// A builder of a graph. Tensors are identified by the uids that it returns; nodes are added in an order in which every
@@ -95,11 +94,7 @@ impl GraphBuilder {
 
     /// Passes the graph to the library, which checks it.
     pub fn build(&self, handle: &Handle) -> Result<OperationGraph> {
-        let bytes = wire::write(&self.graph, Layout::G2)
-            .map_err(|error| Error::argument(format!("graph {:?}: {error}", self.graph.name)))?;
-        let graph = OperationGraph::from_bytes(handle.backend(), &bytes)?;
-        graph.finalize(handle)?;
-        Ok(graph)
+        OperationGraph::from_graph(handle, &self.graph)
     }
 }
 

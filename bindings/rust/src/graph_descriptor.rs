@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::ptr;
 
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire;
+use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use crate::constants::{
     HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINEHEUR_MODE,
@@ -32,6 +32,15 @@ pub struct Offer {
 }
 
 impl OperationGraph {
+    /// Passes a graph to the library, which checks it.
+    pub fn from_graph(handle: &Handle, graph: &Graph) -> Result<Self> {
+        let bytes = wire::write(graph, Layout::G2)
+            .map_err(|error| Error::argument(format!("graph {:?}: {error}", graph.name)))?;
+        let graph = Self::from_bytes(handle.backend(), &bytes)?;
+        graph.finalize(handle)?;
+        Ok(graph)
+    }
+
     /// A graph from JSON text.
     pub fn from_json(backend: &Backend, text: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeJsonGraph_ext()?;

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::graph::{DataType, Graph, Node, Operation, PointwiseMode};
-use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph};
+use hipdnn::{ExecutionPlan, OperationGraph};
 
 use super::Subgraph;
 use crate::failure::Result;
@@ -87,7 +87,7 @@ fn with_graph<R>(
     graph: &Graph,
     f: impl FnOnce(&OperationGraph) -> Result<R>,
 ) -> Result<R> {
-    library.with_handle(|handle| f(&GraphBuilder::from(graph.clone()).build(handle)?))
+    library.with_handle(|handle| f(&OperationGraph::from_graph(handle, graph)?))
 }
 
 /// Divides a program into graphs that its engines compute. Asks about equal layers once per session.
@@ -128,6 +128,7 @@ pub fn plain(graph: Graph) -> (Graph, Map<i64, i64>) {
     let mut plain = graph;
     plain.name.clear();
     let mut places = Map::default();
+    places.reserve(plain.tensors.len());
     let mut place = |uid: i64| {
         let next = places.len() as i64 + 1;
         *places.entry(uid).or_insert(next)

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use hipdnn::graph::Graph;
-use hipdnn::{ExecutionPlan, GraphBuilder};
+use hipdnn::{ExecutionPlan, OperationGraph};
 
 use super::device::Copies;
 use super::record::Recording;
@@ -185,7 +185,7 @@ impl Subgraph {
         let saved = if self.saved.is_empty() { None } else { self.saved.get(&stage.text()) };
         let plan = || {
             self.library.with_handle(|handle| {
-                let build = || Ok(GraphBuilder::from(stage.graph.clone()).build(handle)?);
+                let build = || Ok(OperationGraph::from_graph(handle, &stage.graph)?);
                 // A plan that cannot be read is made anew.
                 let read = |bytes: &Vec<u8>| ExecutionPlan::from_bytes(handle, bytes).ok().map(Arc::new);
                 if let Some(plan) = known.clone().or_else(|| saved.and_then(read)) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use hipdnn::graph::{Graph, Tensor};
-use hipdnn::{GraphBuilder, Handle};
+use hipdnn::{Handle, OperationGraph};
 use hipdnn_plugin_sdk::wire::Span;
 
 use crate::failure::{Failure, Result};
@@ -49,7 +49,7 @@ impl Recording {
             let path = folder.join(format!("{}.{uid}.bin", self.name));
             fs::write(&path, bytes).map_err(|error| failure(&path, &error))?;
         }
-        let text = GraphBuilder::from(self.graph.clone()).build(handle)?.json()?;
+        let text = OperationGraph::from_graph(handle, &self.graph)?.json()?;
         fs::write(&path, text).map_err(|error| failure(&path, &error))
     }
 }

@@ -5,26 +5,19 @@
 //! operation whose result gets leading ones.
 
 use hipdnn::graph::operation::Pointwise;
-use hipdnn::graph::{DataType, Operation, PointwiseMode};
+use hipdnn::graph::{Operation, PointwiseMode};
 
 use super::View;
-use super::program::{Kind, Label, Operand, Program, Step};
+use super::plan::pointwise;
+use super::program::{Kind, Operand, Program, Step};
 use crate::hash::Map;
 use crate::model::Element;
-
-/// A pointwise operation.
-#[derive(Clone)]
-struct Made {
-    label: Label,
-    operation: Box<Pointwise>,
-    compute: DataType,
-}
 
 /// The state while steps are visited in order.
 #[derive(Default)]
 struct Known {
-    /// The operations that are the only writers of their buffers.
-    makers: Map<usize, Option<Made>>,
+    /// The pointwise operations that are the only writers of their buffers, by their steps.
+    makers: Map<usize, Option<usize>>,
     /// Earlier copies, by view.
     again: Map<View, i64>,
 }
@@ -39,15 +32,9 @@ impl Program {
                     *id = self.read(*id, &mut known).unwrap_or(*id);
                 }
             }
-            let made = match &step {
-                Step::Node { label, operation: Operation::Pointwise(operation), compute } => {
-                    Some(Made { label: label.clone(), operation: operation.clone(), compute: *compute })
-                }
-                _ => None,
-            };
+            let made = pointwise(&step).map(|_| self.steps.len());
             for buffer in step.tensors().1.into_iter().filter_map(|id| Some(self.view(id)?.buffer)) {
-                let own = known.makers.get(&buffer).map_or_else(|| made.clone(), |_| None);
-                known.makers.insert(buffer, own);
+                known.makers.entry(buffer).and_modify(|made| *made = None).or_insert(made);
             }
             self.steps.push(step);
         }
@@ -55,20 +42,25 @@ impl Program {
 
     /// A tensor with the elements of another one, but computed in its shape; none if unnecessary or impossible.
     fn read(&mut self, id: i64, known: &mut Known) -> Option<i64> {
-        let view = self.view(id)?.clone();
-        if let Some(own) = known.again.get(&view) {
+        let view = self.view(id)?;
+        if let Some(own) = known.again.get(view) {
             return Some(*own);
         }
-        let Made { label, operation, compute } = known.makers.get(&view.buffer)?.clone()?;
-        let whole = self.view(operation.out_0)?.clone();
+        let step = self.steps.get((*known.makers.get(&view.buffer)?)?)?;
+        let Step::Node { label, operation: Operation::Pointwise(operation), compute } = step else {
+            return None;
+        };
+        let whole = self.view(operation.out_0)?;
         let is_scratch = matches!(self.buffers.get(view.buffer)?.kind, Kind::Scratch);
         if whole == view || !is_scratch || !whole.is_packed() || whole.elements() != view.elements() {
             return None;
         }
+        let (view, whole) = (view.clone(), whole.clone());
+        let (label, operation, compute) = (label.clone(), operation.clone(), *compute);
         let ones = view.rank().saturating_sub(whole.rank());
         let (front, back) = view.dims.split_at(ones);
         let is_wider = ones > 0 && front.iter().all(|dim| *dim == 1) && back == whole.dims;
-        let maker = |buffer: usize| known.makers.get(&buffer)?.as_ref().map(|made| made.operation.as_ref());
+        let maker = |buffer: usize| pointwise(self.steps.get((*known.makers.get(&buffer)?)?)?);
         (is_wider || self.is_of_bytes(&operation, &maker)).then_some(())?;
         let mut again = operation.clone();
         for operand in [Some(&mut again.in_0), again.in_1.as_mut(), again.in_2.as_mut()].into_iter().flatten()
@@ -149,6 +141,7 @@ fn seen(operand: &View, whole: &View, view: &View) -> Option<View> {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn::graph::DataType;
     use hipdnn::graph::operation::Matmul;
 
     use super::*;

@@ -213,10 +213,11 @@ impl Program {
             let (reads, _) = step.tensors();
             let mut least = 0;
             for id in &reads {
-                let writers = self.writers(*id, uses, levels.len());
-                for (writer, written) in &writers {
+                let mut writers = self.writers(*id, uses, levels.len());
+                let (first, second) = (writers.next(), writers.next());
+                for (writer, written) in first.into_iter().chain(second).chain(writers) {
                     let level = levels.get(*writer).copied().unwrap_or(0);
-                    let same = written == id && writers.len() == 1;
+                    let same = written == id && second.is_none();
                     least = least.max(level + usize::from(!same));
                 }
             }
@@ -237,13 +238,19 @@ impl Program {
     }
 
     /// The steps before `end` that write elements of a tensor, each with the tensor that it writes.
-    fn writers(&self, id: i64, uses: &Map<usize, Use>, end: usize) -> Vec<(usize, i64)> {
-        let Some(view) = self.view(id) else { return Vec::new() };
-        let meets = |(writer, written): &&(usize, i64)| {
-            let other = self.view(*written);
-            *writer < end && other.is_some_and(|other| other.offset < view.end() && view.offset < other.end())
-        };
-        uses.get(&view.buffer).into_iter().flat_map(|of| of.writers.iter().filter(meets)).copied().collect()
+    fn writers<'a>(
+        &'a self,
+        id: i64,
+        uses: &'a Map<usize, Use>,
+        end: usize,
+    ) -> impl Iterator<Item = &'a (usize, i64)> {
+        let view = self.view(id);
+        let all = view.and_then(|view| uses.get(&view.buffer)).map_or(&[][..], |of| &of.writers);
+        all.iter().filter(move |(writer, written)| {
+            let both = view.zip(self.view(*written));
+            *writer < end
+                && both.is_some_and(|(view, other)| other.offset < view.end() && view.offset < other.end())
+        })
     }
 
     /// Whether every execution finds the same elements, or computes them from such.

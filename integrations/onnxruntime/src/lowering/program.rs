@@ -268,24 +268,24 @@ impl Program {
 
     /// Adds an operation. Skips one whose results have no elements.
     pub fn node(&mut self, name: &str, operation: Operation) -> Result<(), String> {
-        let views =
-            |ids: Vec<i64>| -> Vec<&View> { ids.into_iter().filter_map(|id| self.view(id)).collect() };
-        let (inputs, outputs) = (views(operation.inputs()), views(operation.outputs()));
-        if outputs.iter().all(|view| view.elements() == 0) {
+        let (inputs, outputs) = (operation.inputs(), operation.outputs());
+        let view = |id: &i64| self.view(*id);
+        if outputs.iter().filter_map(view).all(|view| view.elements() == 0) {
             return Ok(());
         }
-        if inputs.iter().any(|view| view.elements() == 0) {
+        if inputs.iter().filter_map(view).any(|view| view.elements() == 0) {
             return Err("a tensor has no elements".to_owned());
         }
-        for view in inputs.iter().chain(&outputs) {
+        let mut types = Vec::with_capacity(inputs.len() + outputs.len());
+        for view in inputs.iter().chain(&outputs).filter_map(view) {
             if view.element.data_type().is_none() {
                 return Err(format!("hipDNN has no type {}", view.element.name()));
             }
             if view.rank() > 8 {
                 return Err(format!("a tensor has {} dimensions, expected at most 8", view.rank()));
             }
+            types.push(view.element);
         }
-        let types: Vec<Element> = inputs.iter().chain(&outputs).map(|view| view.element).collect();
         let compute = compute_type(&types);
         let label = Label { name: name.to_owned(), origin: self.origin.clone() };
         self.steps.push(Step::Node { label, operation, compute });

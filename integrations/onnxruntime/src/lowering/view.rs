@@ -38,25 +38,35 @@ impl View {
 
     /// Whether the elements are packed in order.
     pub fn is_packed(&self) -> bool {
-        let expected = packed(&self.dims);
-        self.dims
-            .iter()
-            .zip(&self.strides)
-            .zip(&expected)
-            .all(|((dim, have), want)| *dim == 1 || have == want)
+        self.is_packed_in(0..self.rank())
+    }
+
+    /// Whether the elements are packed, with the dimensions in this order.
+    fn is_packed_in(&self, order: impl DoubleEndedIterator<Item = usize>) -> bool {
+        let mut stride = 1_i64;
+        order.rev().all(|axis| {
+            let (dim, have) = (self.dims.get(axis).copied(), self.strides.get(axis).copied());
+            let want = stride;
+            stride = stride.saturating_mul(dim.unwrap_or(1).max(1));
+            dim == Some(1) || have == Some(want)
+        })
+    }
+
+    /// The same elements in another layout.
+    fn with(&self, dims: Vec<i64>, strides: Vec<i64>) -> Self {
+        Self { buffer: self.buffer, element: self.element, offset: self.offset, dims, strides }
     }
 
     /// Whether it is a packed image with channels last.
     pub fn is_channels_last(&self) -> bool {
         let rank = self.rank();
-        let order: Vec<usize> = std::iter::once(0).chain(2..rank).chain([1]).collect();
-        rank > 2 && self.permuted(&order).is_some_and(|view| view.is_packed()) && !self.is_packed()
+        rank > 2 && self.is_packed_in(std::iter::once(0).chain(2..rank).chain([1])) && !self.is_packed()
     }
 
     /// The dimensions permuted.
     pub fn permuted(&self, order: &[usize]) -> Option<Self> {
         let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Vec<_>>>();
-        Some(Self { dims: pick(&self.dims)?, strides: pick(&self.strides)?, ..self.clone() })
+        Some(self.with(pick(&self.dims)?, pick(&self.strides)?))
     }
 
     /// The last two dimensions exchanged.
@@ -77,7 +87,7 @@ impl View {
             return Some(self.clone());
         }
         let strides = if self.elements() == 0 { packed(dims) } else { split(self, dims)? };
-        Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
+        Some(self.with(dims.to_vec(), strides))
     }
 
     /// Broadcast along dimensions of one element, after adding leading ones.
@@ -93,7 +103,7 @@ impl View {
                 return None;
             }
         }
-        Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
+        Some(self.with(dims.to_vec(), strides))
     }
 
     /// Elements `from`, `from` + `step`, ... along a dimension, `count` of them.

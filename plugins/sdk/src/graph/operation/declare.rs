@@ -240,8 +240,21 @@ macro_rules! operation {
             pub fn for_each_tensor(&mut self, mut change: impl FnMut(&mut i64)) {
                 $(operation!(@uids $kind, self.$field, change);)+
             }
+
+            /// Calls `see` with the uid of each tensor and whether it is written, in the order of the declaration.
+            pub(crate) fn see_tensors(&self, see: &mut impl FnMut(i64, bool)) {
+                $(operation!(@see $kind, self.$field, see);)+
+            }
         }
     };
+
+    (@see input, $x:expr, $see:ident) => { $see($x, false) };
+    (@see output, $x:expr, $see:ident) => { $see($x, true) };
+    (@see optional_input, $x:expr, $see:ident) => { $x.iter().for_each(|uid| $see(*uid, false)) };
+    (@see optional_output, $x:expr, $see:ident) => { $x.iter().for_each(|uid| $see(*uid, true)) };
+    (@see inputs, $x:expr, $see:ident) => { $x.iter().for_each(|uid| $see(*uid, false)) };
+    (@see outputs, $x:expr, $see:ident) => { $x.iter().for_each(|uid| $see(*uid, true)) };
+    (@see $other:ident, $x:expr, $see:ident) => {};
 
     (@uids input, $x:expr, $change:ident) => { $change(&mut $x) };
     (@uids output, $x:expr, $change:ident) => { $change(&mut $x) };
@@ -395,6 +408,10 @@ macro_rules! operations {
             pub fn for_each_tensor(&mut self, change: impl FnMut(&mut i64)) {
                 match self { $(Self::$name(operation) => operation.for_each_tensor(change),)+ }
             }
+
+            fn see_tensors(&self, see: &mut impl FnMut(i64, bool)) {
+                match self { $(Self::$name(operation) => operation.see_tensors(see),)+ }
+            }
         }
 
         impl OperationSpec {
@@ -409,12 +426,12 @@ macro_rules! operations {
 impl Operation {
     /// The uids of the tensors that the operation reads, in the order of the declaration.
     pub fn inputs(&self) -> Vec<i64> {
-        self.uids(|kind| matches!(kind, FieldKind::Input { .. } | FieldKind::Inputs))
+        self.uids(|is_written| !is_written)
     }
 
     /// The uids of the tensors that the operation writes, in the order of the declaration.
     pub fn outputs(&self) -> Vec<i64> {
-        self.uids(|kind| matches!(kind, FieldKind::Output { .. } | FieldKind::Outputs))
+        self.uids(|is_written| is_written)
     }
 
     /// The uids of all tensors of the operation, in the order of the declaration.
@@ -422,15 +439,13 @@ impl Operation {
         self.uids(|_| true)
     }
 
-    fn uids(&self, wanted: impl Fn(FieldKind) -> bool) -> Vec<i64> {
+    fn uids(&self, wanted: impl Fn(bool) -> bool) -> Vec<i64> {
         let mut uids = Vec::new();
-        for (field, value) in self.spec().fields.iter().zip(self.values()) {
-            match value {
-                Value::Uid(Some(uid)) if wanted(field.kind) => uids.push(uid),
-                Value::Uids(many) if wanted(field.kind) => uids.extend(many),
-                _ => {}
+        self.see_tensors(&mut |uid, is_written| {
+            if wanted(is_written) {
+                uids.push(uid);
             }
-        }
+        });
         uids
     }
 }
