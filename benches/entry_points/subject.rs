@@ -40,7 +40,7 @@ pub fn convolution() -> Vec<u8> {
 }
 
 /// The same of so many images, channels and rows.
-pub fn convolution_of(batch: i64, channels: i64, side: i64) -> Vec<u8> {
+fn convolution_of(batch: i64, channels: i64, side: i64) -> Vec<u8> {
     let (dims, area) = ([batch, channels, side, side], side * side);
     let strides = [channels * area, area, side, 1];
     let convolution = ConvolutionForward {
