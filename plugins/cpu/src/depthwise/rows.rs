@@ -102,12 +102,13 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         // By the image's rows, not the band's: threads divide these, and both ways add in another order.
-        if V::HAS_SPECIAL_CASES && self.shape.output[0] < FEW && self.shape.stride[1] == 1 {
-            for row in self.rows.clone() {
-                // SAFETY: the band has the row, and the operands that this function requires.
-                unsafe { self.line::<V, EXACT>(row) };
-            }
-            return;
+        let is_few = V::HAS_SPECIAL_CASES && self.shape.output[0] < FEW;
+        match (self.shape.stride[1], self.shape.dilation[1]) {
+            // SAFETY: the band has the rows, and the operands that this function requires.
+            (1, _) if is_few => return unsafe { self.lines_of::<V, EXACT, 1>() },
+            // SAFETY: as above.
+            (2, 1) if is_few && !EXACT => return unsafe { self.lines_of::<V, EXACT, 2>() },
+            _ => {}
         }
         for row in self.rows.clone().step_by(TOGETHER) {
             // The last block overlaps the previous one.
@@ -196,25 +197,27 @@ impl<T: Float> Band<T> {
         sums
     }
 
-    /// A row of the output, some vectors at a time.
+    /// The rows, each some vectors at a time.
     ///
     /// # Safety
-    /// As [`Band::run`], for a row of the band and stride 1.
+    /// As [`Band::run`], for a filter without dilation or the stride `S` = 1.
     #[inline(always)]
-    unsafe fn line<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize) {
-        let (columns, mut column) = (self.shape.output[1], 0);
-        // SAFETY: the vectors begin inside the row, and this function requires the operands.
-        unsafe {
-            while column + TOGETHER * V::LANES <= columns {
-                self.vectors::<V, EXACT, TOGETHER>(row, column);
-                column += TOGETHER * V::LANES;
-            }
-            while column + V::LANES < columns {
-                self.vectors::<V, EXACT, 2>(row, column);
-                column += 2 * V::LANES;
-            }
-            if column < columns {
-                self.vectors::<V, EXACT, 1>(row, column);
+    unsafe fn lines_of<V: Vector<Scalar = T>, const EXACT: bool, const S: usize>(&self) {
+        for row in self.rows.clone() {
+            let (columns, mut column) = (self.shape.output[1], 0);
+            // SAFETY: the vectors begin inside the row, and this function requires the operands.
+            unsafe {
+                while column + TOGETHER * V::LANES <= columns {
+                    self.vectors::<V, EXACT, S, TOGETHER>(row, column);
+                    column += TOGETHER * V::LANES;
+                }
+                while column + V::LANES < columns {
+                    self.vectors::<V, EXACT, S, 2>(row, column);
+                    column += 2 * V::LANES;
+                }
+                if column < columns {
+                    self.vectors::<V, EXACT, S, 1>(row, column);
+                }
             }
         }
     }
@@ -222,17 +225,17 @@ impl<T: Float> Band<T> {
     /// `N` vectors of a row of the output, the last ones of which may end behind it.
     ///
     /// # Safety
-    /// As [`Band::line`].
+    /// As [`Band::lines_of`].
     #[inline(always)]
-    unsafe fn vectors<V: Vector<Scalar = T>, const EXACT: bool, const N: usize>(
+    unsafe fn vectors<V: Vector<Scalar = T>, const EXACT: bool, const S: usize, const N: usize>(
         &self,
         row: usize,
         column: usize,
     ) {
         let Shape { window, dilation, padding, input: [height, width], output: [_, columns], .. } =
             self.shape;
-        let (top, left) = (self.shape.first_row(row), column as isize - padding[1]);
-        let reach = N * V::LANES + (window[1] - 1) * dilation[1];
+        let (top, left) = (self.shape.first_row(row), (column * S) as isize - padding[1]);
+        let reach = N * V::LANES * S + (window[1] - 1) * dilation[1];
         let is_inside = left >= 0 && left as usize + reach <= width;
         // SAFETY: this function requires the instructions.
         let mut sums = unsafe { [V::zero(); N] };
@@ -245,10 +248,10 @@ impl<T: Float> Band<T> {
             let taps = self.taps.wrapping_add(i * window[1]);
             // SAFETY: the row is inside the image, and the filter has the row of taps.
             unsafe {
-                if is_inside {
-                    self.add_inside(&mut sums, line.wrapping_offset(left), taps);
-                } else {
-                    self.add_at_edge::<V, EXACT, N>(&mut sums, (line, left), taps);
+                match (is_inside, S) {
+                    (true, 1) => self.add_inside(&mut sums, line.wrapping_offset(left), taps),
+                    (true, _) => self.add_pairs(&mut sums, line.wrapping_offset(left), taps),
+                    (false, _) => self.add_at_edge::<V, EXACT, S, N>(&mut sums, (line, left), taps),
                 }
             }
         }
@@ -286,12 +289,41 @@ impl<T: Float> Band<T> {
         }
     }
 
+    /// The same with a stride of 2: the even and the odd elements of two vectors meet two taps.
+    ///
+    /// # Safety
+    /// As [`Band::add_inside`], for twice as many elements as the vectors have.
+    #[inline(always)]
+    unsafe fn add_pairs<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        sums: &mut [V; N],
+        from: *const T,
+        taps: *const T,
+    ) {
+        let window = self.shape.window[1];
+        for j in (0..window).step_by(2) {
+            // SAFETY: this function requires the taps and the elements.
+            unsafe {
+                let even = V::splat(taps.add(j).read_unaligned());
+                let odd = if j + 1 < window { V::splat(taps.add(j + 1).read_unaligned()) } else { V::zero() };
+                for v in 0..N {
+                    let from = from.add(j + 2 * v * V::LANES);
+                    let (near, far) = V::load(from).unzip(V::load(from.add(V::LANES)));
+                    sums[v] = near.mul_add(even, sums[v]);
+                    if j + 1 < window {
+                        sums[v] = far.mul_add(odd, sums[v]);
+                    }
+                }
+            }
+        }
+    }
+
     /// The same for vectors that are inside the image in part; `line` is the beginning of the row. `EXACT` skips the padding.
     ///
     /// # Safety
     /// The processor has the vector's instructions, the row and the taps are readable.
     #[inline(always)]
-    unsafe fn add_at_edge<V: Vector<Scalar = T>, const EXACT: bool, const N: usize>(
+    unsafe fn add_at_edge<V: Vector<Scalar = T>, const EXACT: bool, const S: usize, const N: usize>(
         &self,
         sums: &mut [V; N],
         (line, left): (*const T, isize),
@@ -300,12 +332,17 @@ impl<T: Float> Band<T> {
         for j in 0..self.shape.window[1] {
             let first = left.wrapping_add_unsigned(j * self.shape.dilation[1]);
             for v in 0..N {
-                let first = first.wrapping_add_unsigned(v * V::LANES);
+                let first = first.wrapping_add_unsigned(v * V::LANES * S);
                 // SAFETY: this function requires the tap, and lanes outside of the row are not read.
                 unsafe {
                     let tap = taps.add(j).read_unaligned();
                     let lanes = inside::<V>(first, 1, self.shape.input[1]);
-                    let value = V::load_lanes(line.wrapping_offset(first), lanes);
+                    let mut value = V::load_lanes(line.wrapping_offset(first), lanes);
+                    if S == 2 {
+                        let next = first.wrapping_add_unsigned(V::LANES);
+                        let lanes = inside::<V>(next, 1, self.shape.input[1]);
+                        value = value.unzip(V::load_lanes(line.wrapping_offset(next), lanes)).0;
+                    }
                     let tap =
                         if EXACT { V::load_lanes([tap; MAX_LANES].as_ptr(), lanes) } else { V::splat(tap) };
                     sums[v] = value.mul_add(tap, sums[v]);

@@ -70,7 +70,7 @@ fn signals_and_images_of_few_rows() {
     let mut random = Random::new(15);
     for round in 0..cases(120) as usize {
         let spatial = random.within(1, 2);
-        let window = Some((random.of(&[1, 3, 4, 7, 31]), 1));
+        let window = Some((random.of(&[1, 3, 4, 7, 31]), random.of(&[1, 2])));
         let outline = Outline {
             spatial,
             batch: 1,
