@@ -77,16 +77,28 @@ def feeds_of(path, inputs):
     return feeds
 
 
-def best(sessions, feeds, clock, seconds=0.6):
-    """The least time of each session by a clock, whose runs take turns."""
-    times = [[] for _ in sessions]
-    end = time.monotonic() + seconds * len(sessions)
-    while time.monotonic() < end or len(times[0]) < 5:
-        for of, session in zip(times, sessions):
-            begun = clock()
-            session.run(None, feeds)
-            of.append(clock() - begun)
-    return [min(of) * 1e3 for of in times]
+def best(path, who, threads, settings, seconds=0.5):
+    """The least milliseconds of a run of "own" or "plain"."""
+    session = provider.session(path, settings, threads) if who == "own" else provider.plain(path, threads)
+    feeds, times = feeds_of(path, session.get_inputs()), []
+    # On one thread its time on the processor, which other processes do not change.
+    clock = time.process_time if threads == 1 else time.perf_counter
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or len(times) < 5:
+        begun = clock()
+        session.run(None, feeds)
+        times.append(clock() - begun)
+    return min(times) * 1e3
+
+
+def pair(path, threads, settings, rounds=2):
+    """The times of both in processes that take turns: threads of one session wait for work while the other's compute."""
+    times = {"own": [], "plain": []}
+    for _ in range(rounds):
+        for who, of in times.items():
+            words = [sys.executable, __file__, path, "--child", who, "--threads", str(threads), "--settings", settings]
+            of.append(float(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
+    return min(times["own"]), min(times["plain"])
 
 
 def main():
@@ -96,8 +108,12 @@ def main():
     words.add_argument("--threads", default="")
     words.add_argument("--left", action="store_true")
     words.add_argument("--settings", default="")
+    words.add_argument("--child", choices=("own", "plain"), help=argparse.SUPPRESS)
     chosen = words.parse_args()
     settings = dict(pair.split("=") for pair in chosen.settings.split(",") if pair)
+    if chosen.child:
+        print(best(chosen.folder, chosen.child, int(chosen.threads), settings))
+        return 0
     wrong = 0
     for path in installed(chosen.folder):
         if chosen.words and not any(word in path for word in chosen.words):
@@ -128,9 +144,7 @@ def main():
             wrong += 1
             line = f"WRONG {line}"
         for threads in [int(count) for count in chosen.threads.split(",") if count]:
-            pair = [provider.session(path, settings, threads), provider.plain(path, threads)]
-            # On one thread its time on the processor, which other processes do not change.
-            mine, theirs = best(pair, feeds, time.process_time if threads == 1 else time.perf_counter)
+            mine, theirs = pair(path, threads, chosen.settings)
             line += f", {threads} threads {mine:.2f} and {theirs:.2f} ms ({theirs / mine:.2f})"
         print(line, flush=True)
         if chosen.left:
