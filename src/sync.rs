@@ -31,15 +31,24 @@ pub const fn slots_of_chunk(slot: usize) -> usize {
 pub unsafe fn leak_zeroed<T>(count: usize, _new: impl Fn() -> T) -> *mut T {
     // The alignment of every allocation: memory of a larger one is cleared by hand.
     const ALIGN: usize = 16;
-    let bytes = count.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>());
+    /// The last allocation, each of which begins with a pointer to the one before: leak checkers know these as still used.
+    static LAST: AtomicPtr<*mut u8> = AtomicPtr::new(std::ptr::null_mut());
+    let values = count.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>());
+    let bytes = values.saturating_add(size_of::<*mut u8>());
     let Ok(layout) = Layout::from_size_align(bytes, ALIGN) else { handle_alloc_error(Layout::new::<T>()) };
     // SAFETY: the size is that of an alignment at least.
     let start = unsafe { alloc_zeroed(layout) };
     if start.is_null() {
         handle_alloc_error(layout);
     }
-    // SAFETY: there is room for the values behind less than an alignment of theirs.
-    unsafe { start.add(start.align_offset(align_of::<T>())) }.cast()
+    let header = start.cast::<*mut u8>();
+    // SAFETY: the allocation begins with room for a pointer, and nobody else has it yet.
+    unsafe { header.write(LAST.swap(header, Ordering::AcqRel).cast()) };
+    // SAFETY: behind the pointer there is room for the values and less than an alignment of theirs.
+    unsafe {
+        let first = start.add(size_of::<*mut u8>());
+        first.add(first.align_offset(align_of::<T>())).cast()
+    }
 }
 
 /// Free slots that a thread takes or returns at a time; it keeps at most twice as many.

@@ -50,7 +50,7 @@ pub struct Pack {
     addresses: usize,
     /// None once a pack without overrides is finalized.
     overrides: Option<Box<Overrides>>,
-    /// The handle of the last plan for which the memory was found to be right; 0 for none.
+    /// The handle of the first plan for which the memory was found to be right; 0 for none.
     checked: AtomicUsize,
 }
 
@@ -103,10 +103,13 @@ impl Pack {
         self.checked.load(Ordering::Relaxed) == plan
     }
 
-    /// Remembers that the memory is right for the plan of this handle.
+    /// Remembers that the memory is right for the plan of this handle, the first one: threads with several would take the line from
+    /// each other.
     #[inline]
     pub fn set_checked_for(&self, plan: usize) {
-        self.checked.store(plan, Ordering::Relaxed);
+        if self.checked.load(Ordering::Relaxed) == 0 {
+            self.checked.store(plan, Ordering::Relaxed);
+        }
     }
 
     /// Sets a list of overrides. Out of line, to keep setting the usual attributes short.

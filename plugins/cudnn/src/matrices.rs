@@ -33,7 +33,8 @@ pub(crate) fn of_nodes(
     capability: c_int,
     mut numerics: Numerics,
 ) -> Numerics {
-    let noted = numerics.notes.contains(&note::TENSOR_CORE);
+    // Taken back, so that the first sums are not added to ones that are not known.
+    let noted = numerics.notes.remove(&note::TENSOR_CORE);
     for node in nodes.iter().filter_map(|place| prepared.node(*place)) {
         let operands = match node.problem {
             Problem::Matmul(own) => [own.a.data_type, own.b.data_type],
@@ -50,7 +51,7 @@ pub(crate) fn of_nodes(
             numerics = numerics.matrix_sums(sums(operand, capability));
         }
     }
-    numerics
+    numerics.note_if(noted, note::TENSOR_CORE)
 }
 
 #[cfg(test)]

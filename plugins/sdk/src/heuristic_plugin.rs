@@ -81,7 +81,7 @@ pub trait HeuristicPlugin: Sized + 'static {
         engines: &[i64],
     ) -> Result<Option<Vec<i64>>, PluginError> {
         let _ = (handle, policy, graph, engines);
-        Ok(None)
+        Err(PluginError::internal("the policy implements neither order nor choose"))
     }
 
     /// The same, where an engine may have knobs and a reason. Hosts that have `predictions` answer them during this call only.

@@ -135,11 +135,14 @@ impl Numerics {
     /// With matrix instructions that add up in this way, if it is known.
     #[must_use]
     pub fn matrix_sums(mut self, sums: Option<MatrixSums>) -> Self {
+        let is_first = !self.notes.contains(&note::TENSOR_CORE);
         self.matrix_sums = match (self.matrix_sums, sums) {
             (Some(one), Some(other)) => {
                 Some(MatrixSums { terms: one.terms.min(other.terms), bits: one.bits.min(other.bits) })
             }
-            (one, other) => one.or(other),
+            (None, sums) if is_first => sums,
+            // Not known is the coarsest.
+            _ => None,
         };
         self.note(note::TENSOR_CORE)
     }
@@ -162,14 +165,14 @@ impl Numerics {
 
     /// Adds those of another step.
     pub fn add(&mut self, other: &Self) {
+        if other.notes.contains(&note::TENSOR_CORE) {
+            *self = std::mem::take(self).matrix_sums(other.matrix_sums);
+        }
         self.notes.extend(&other.notes);
         self.accumulators.extend(&other.accumulators);
         self.order.extend(&other.order);
         self.unrounded.extend(&other.unrounded);
         self.parts = self.parts.max(other.parts);
-        if other.matrix_sums.is_some() {
-            *self = std::mem::take(self).matrix_sums(other.matrix_sums);
-        }
         for (name, ulp) in &other.functions {
             *self = std::mem::take(self).function(name, *ulp);
         }
@@ -319,13 +322,17 @@ mod tests {
     #[test]
     fn the_most_parts_and_the_coarsest_instruction_count() {
         let sums = |terms, bits| Some(MatrixSums { terms, bits });
-        let mut all = Numerics::default().parts(2).matrix_sums(sums(16, 24)).matrix_sums(None);
+        let mut all = Numerics::default().parts(2).matrix_sums(sums(16, 24));
         all.add(&Numerics::default().parts(8).matrix_sums(sums(32, 14)));
         all.add(&Numerics::default().parts(4));
         assert_eq!((all.parts, all.matrix_sums), (Some(8), sums(16, 14)));
         assert_eq!(all.notes, [note::TENSOR_CORE].into());
         all.add(&Numerics::default());
         assert_eq!((all.parts, all.matrix_sums), (Some(8), sums(16, 14)));
+        // Once an instruction is not known, the plan's are not.
+        all.add(&Numerics::default().matrix_sums(None));
+        all.add(&Numerics::default().matrix_sums(sums(8, 24)));
+        assert_eq!(all.matrix_sums, None);
     }
 
     #[test]

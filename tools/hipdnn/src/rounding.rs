@@ -61,9 +61,11 @@ impl Roundings {
         let mut fixed = 0.0;
         if is_product && has("TENSOR_CORE") && !exact {
             // Each instruction aligns its products with the largest, cuts what is below the bits that it keeps, and cuts the sum, always
-            // towards 0. One that is not known may do so for each product.
-            let of_one = notes.matrix_sums.map_or(1, |sums| sums.terms.max(1));
-            unit = notes.matrix_sums.map_or(unit, |sums| unit.max((1.0 - f64::from(sums.bits)).exp2()));
+            // towards 0. One that is not known may do so for each eight.
+            let of_one = notes.matrix_sums.map_or(8, |sums| sums.terms.max(1));
+            // No type that multiplies has fewer bits than 8: what claims it may be off by anything.
+            let bits = notes.matrix_sums.map(|sums| f64::from(sums.bits.clamp(8, 53)));
+            unit = bits.map_or(unit, |bits| unit.max((1.0 - bits).exp2()));
             fixed += (terms / f64::from(of_one)).ceil() * unit;
         }
         let (growth, count) = match () {
@@ -84,7 +86,7 @@ impl Roundings {
             Some(tensor) if sums && has("REDUCED_PRECISION_REDUCTION") => {
                 // If it is not known, a part has a tile of terms at least.
                 let usual = (terms / 32.0).clamp(1.0, 32.0);
-                (notes.parts.map_or(usual, f64::from), steps(tensor.data_type).0)
+                (notes.parts.map_or(usual, f64::from).min(terms), steps(tensor.data_type).0)
             }
             _ => (0.0, 0.0),
         };
@@ -129,17 +131,33 @@ fn is_product(node: &Node) -> bool {
 
 /// The errors of functions in a node, in half steps.
 fn of_functions(node: &Node, notes: &Numerics) -> f64 {
-    let simple =
-        ["add", "sub", "mul", "div", "abs", "neg", "identity", "ceil", "floor", "max_op", "min_op", "sqrt"];
-    let has_function = match node.operation.as_str() {
-        "Pointwise" => !simple.contains(&mode(node)),
-        operation => operation.starts_with("Sdpa"),
+    let own: &[&str] = match node.operation.as_str() {
+        "Pointwise" => functions_of(mode(node)),
+        operation if operation.starts_with("Sdpa") => &["exp"],
+        _ => &[],
     };
     // The error of a weight w of attention is 5 half steps and 2 |ln w|, at most 2 / e beside the largest weight. By Vulkan's 2^x it is
     // 6 and 4 |log2 w|, at most 4 / (e ln 2), and the argument's rounding.
     let most = if node.operation == "Pointwise" { f64::INFINITY } else { 9.0 };
     let of = |ulp: &Option<u32>| ulp.map_or(UNKNOWN_FUNCTION, |ulp| most.min(2.0 * f64::from(ulp)));
-    notes.functions.values().filter(|_| has_function).map(of).fold(0.0, f64::max)
+    let met = notes.functions.iter().filter(|(name, _)| own.contains(&name.as_str()));
+    met.map(|(_, ulp)| of(ulp)).fold(0.0, f64::max)
+}
+
+/// The functions that a pointwise mode consists of, by the names that engines note.
+fn functions_of(mode: &str) -> &'static [&'static str] {
+    match mode {
+        "exp" | "sigmoid_fwd" | "sigmoid_bwd" | "swish_fwd" | "swish_bwd" | "softplus_bwd" => &["exp"],
+        "log" => &["log"],
+        "tanh_fwd" | "tanh_bwd" | "gelu_approx_tanh_fwd" | "gelu_approx_tanh_bwd" => &["tanh"],
+        "erf" | "gelu_fwd" => &["erf"],
+        "gelu_bwd" => &["erf", "exp"],
+        "elu_fwd" | "elu_bwd" => &["expm1"],
+        "softplus_fwd" => &["exp", "log1p"],
+        "sin" => &["sin"],
+        "tan" => &["tan"],
+        _ => &[],
+    }
 }
 
 /// The roundings of each term's two operands to the accumulator's type.
@@ -344,7 +362,7 @@ mod tests {
         let with = |numerics| of(&graph, Some(&[step(&[0, 1], numerics)])).of_largest;
         let plain = with(json!({}));
         // Each of 36 terms, if the instruction is not known.
-        is_near(with(json!({"notes": ["TENSOR_CORE"]})) - plain, 36.0 * HALF_STEP);
+        is_near(with(json!({"notes": ["TENSOR_CORE"]})) - plain, 5.0 * HALF_STEP);
         for (terms, bits) in [(16, 24), (32, 14)] {
             let sums = json!({"notes": ["TENSOR_CORE"], "matrix_sums": {"terms": terms, "bits": bits}});
             let cut = f64::from(1 - bits).exp2();

@@ -27,7 +27,7 @@ pub const fn slots_of_chunk(_: usize) -> usize {
 /// So many new values, which are never freed.
 ///
 /// # Safety
-/// None: values are made one by one.
+/// As outside of models: a value whose bytes are zero is as good as one that `new` makes.
 pub unsafe fn leak_zeroed<T>(count: usize, new: impl Fn() -> T) -> *mut T {
     let values: Box<[T]> = (0..count).map(|_| new()).collect();
     Box::into_raw(values).cast()

@@ -1,6 +1,7 @@
 //! The messages of commits that the remote branch does not have yet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::Failure;
 use crate::process::{command, run};
@@ -9,8 +10,11 @@ use crate::steps::LEFT_OUT;
 /// The most characters of a subject.
 const MOST: usize = 72;
 
-/// Branches that a clone may be compared with, the nearest first.
-const BASES: [&str; 3] = ["@{upstream}", "origin/HEAD", "origin/main"];
+/// Branches that commits land in, in this order. What a topic's own remote branch has is not landed.
+const BASES: [&str; 3] = ["origin/HEAD", "origin/main", "@{upstream}"];
+
+/// Variables by which git's hooks and worktrees name another repository than that of the current folder.
+const ELSEWHERE: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
 
 /// Between commits, and between the parts of one.
 const COMMIT: char = '\x01';
@@ -18,7 +22,11 @@ const PART: char = '\0';
 
 /// Checks the commits of a clone's branch since it left its remote branch, merges excepted. Says how many there are.
 pub fn check(folder: &Path) -> Result<String, Failure> {
-    let git = |words: &[&str]| run(command("git", words).current_dir(folder));
+    let git = |words: &[&str]| run(&mut git_in(folder, words));
+    let own = git(&["rev-parse", "--show-toplevel"]).ok().map(PathBuf::from);
+    if own.and_then(|top| top.canonicalize().ok()) != folder.canonicalize().ok() {
+        return Ok(format!("{LEFT_OUT}no repository of its own"));
+    }
     let known = |base: &&&str| git(&["rev-parse", "--verify", "--quiet", "--end-of-options", base]).is_ok();
     let Some(base) = BASES.iter().find(known) else {
         return Ok(format!("{LEFT_OUT}no remote branch to compare with"));
@@ -33,12 +41,23 @@ pub fn check(folder: &Path) -> Result<String, Failure> {
     }
 }
 
+/// Git in the repository of a folder.
+fn git_in(folder: &Path, words: &[&str]) -> Command {
+    let mut git = command("git", words);
+    git.current_dir(folder);
+    for name in ELSEWHERE {
+        git.env_remove(name);
+    }
+    git
+}
+
 /// What is wrong with a commit, given as its hash, subject and body.
 fn faults(commit: &str) -> Vec<String> {
     let mut parts = commit.split(PART);
     let mut next = || parts.next().unwrap_or_default();
     let (hash, subject, body) = (next(), next(), next());
-    let length = subject.chars().count();
+    // Git writes the subject of a commit that takes another back.
+    let length = subject.strip_prefix("Revert ").unwrap_or(subject).chars().count();
     let mut faults = Vec::new();
     if length > MOST {
         faults
@@ -76,8 +95,13 @@ mod tests {
         let (origin, clone) = (folder.join("origin"), folder.join("clone"));
         fs::create_dir_all(&origin).unwrap();
         let git = |at: &Path, words: &[&str]| {
-            let own = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
-            run(command("git", own.iter().chain(words)).current_dir(at)).unwrap()
+            let own = [
+                ["-c", "user.name=a"],
+                ["-c", "user.email=a@b"],
+                ["-c", "commit.gpgsign=false"],
+                ["-c", "core.hooksPath=/dev/null"],
+            ];
+            run(&mut git_in(at, &[own.as_flattened(), words].concat())).unwrap()
         };
         let commit = |at: &Path, words: &[&str]| {
             git(at, &[&["commit", "--quiet", "--allow-empty", "--no-verify"], words].concat())

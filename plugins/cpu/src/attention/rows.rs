@@ -128,7 +128,7 @@ impl<T: Functions> Rows<T> {
     /// # Safety
     /// As [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
-        // SAFETY: this function requires the instruction set, the rows and the room for them.
+        // SAFETY: this function requires the tensor and its row, as `Rows::row` does.
         Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.stride }
     }
 
@@ -180,7 +180,7 @@ impl<T: Functions> Rows<T> {
         (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
-            // SAFETY: this function requires the instruction set, the rows and the room for them.
+            // SAFETY: this function requires that the tensor has the row.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
             row: self.column,
@@ -217,7 +217,7 @@ impl<T: Functions> Rows<T> {
             row: self.stride,
             column: self.column,
         };
-        // SAFETY: this function requires the instruction set, the rows and the room for them.
+        // SAFETY: this function requires the instruction set, and the rows in the tensor and in `from`.
         unsafe { (self.store)(isa, &accumulators, self.row(tensors, at)) };
     }
 }

@@ -128,7 +128,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: `Softmax` requires the instruction set, the scores and the statistics.
+        // SAFETY: `run` and `known`, which use this, require the instruction set, the scores and the statistics.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),

@@ -117,7 +117,7 @@ impl IsaTask for Neighbours<'_> {
     fn run(self) {
         let width = self.columns.len();
         for first in (0..width).step_by(GROUP) {
-            // SAFETY: whoever makes the task has room for all of `columns`, of which `first` is one.
+            // SAFETY: whoever makes the task has room for all of `columns`, which are whole groups, and `first` begins one.
             unsafe { self.group(self.columns.start + first, self.panel.add(first), self.sums.add(first)) };
         }
     }

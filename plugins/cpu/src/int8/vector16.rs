@@ -45,7 +45,7 @@ pub(crate) unsafe trait Vector16 {
     /// The entries at these offsets from the pointer, which may be negative.
     ///
     /// # Safety
-    /// `entries` is readable at each of the sixteen offsets, and the processor has the instructions of [`Vector16::run`].
+    /// `entries` is aligned and readable at each of the sixteen offsets, and the processor has the instructions of [`Vector16::run`].
     unsafe fn looked_up(a: Self::Ints, entries: *const i32) -> Self::Ints;
     /// Stores sixteen integers.
     ///

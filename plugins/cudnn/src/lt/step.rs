@@ -89,7 +89,8 @@ pub fn products(
 /// Adds how a chain adds up on a device of this compute capability, if its dot products are divided so.
 fn with_sums(numerics: Numerics, chain: &Chain, capability: c_int, split: Option<Split>) -> Numerics {
     let mut numerics = numerics;
-    if numerics.notes.contains(&note::TENSOR_CORE) {
+    // Taken back, so that the first sums are not added to ones that are not known.
+    if numerics.notes.remove(&note::TENSOR_CORE) {
         for operand in [&chain.product.a, &chain.product.b] {
             numerics = numerics.matrix_sums(sums(operand.data_type, capability));
         }

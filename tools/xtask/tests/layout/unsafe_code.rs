@@ -48,7 +48,7 @@ const STATES: &[&str] = &[
 const MOST_WORDS: usize = 6;
 
 /// First words of requirements that do not name what they are about.
-const VAGUE: &[&str] = &["it", "nothing", "they"];
+const VAGUE: &[&str] = &["it", "none", "nothing", "they"];
 
 /// A source with the texts of strings, characters and comments replaced by spaces, line by line as it was.
 pub fn code(source: &str) -> String {
