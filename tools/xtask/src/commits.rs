@@ -23,7 +23,7 @@ const PART: char = '\0';
 /// Checks the commits of a clone's branch since it left its remote branch, merges excepted. Says how many there are.
 pub fn check(folder: &Path) -> Result<String, Failure> {
     let git = |words: &[&str]| run(&mut git_in(folder, words));
-    let own = git(&["rev-parse", "--show-toplevel"]).ok().map(PathBuf::from);
+    let own = git(&["rev-parse", "--show-toplevel"]).ok().map(|top| PathBuf::from(top.trim_end()));
     if own.and_then(|top| top.canonicalize().ok()) != folder.canonicalize().ok() {
         return Ok(format!("{LEFT_OUT}no repository of its own"));
     }

@@ -1,8 +1,7 @@
 //! The list of convolution algorithms, in the order of preference.
 //!
-//! An entry refuses problems that it does not compute, or that another entry computes faster. The first entry
-//! without an estimated time that accepts is chosen; otherwise the fastest of those with an estimate, which
-//! come last. The reference computes what all entries refuse.
+//! An entry refuses problems that it does not compute, or that another entry computes faster. The first entry without an estimated
+//! time that accepts is chosen; otherwise the fastest of those with an estimate, which come last. The reference computes the rest.
 
 use std::marker::PhantomData;
 
@@ -39,8 +38,7 @@ use crate::matmul;
 use crate::pointwise::Epilogue;
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
-use crate::settings::Algorithm as A;
-use crate::settings::Settings;
+use crate::settings::{Algorithm as A, Settings};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
@@ -163,7 +161,9 @@ fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }))
 }
 
-/// Chooses and plans an algorithm. If results must not depend on the batch, another convolution decides.
+/// Chooses and plans an algorithm. If results must not depend on the batch, another convolution decides. Not inlined, like what it
+/// calls: planning comes here again for converted operands.
+#[inline(never)]
 pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal> {
     let Some((convolution, settings)) = invariant::deciding(problem)? else {
         return asked_or_best::<T>(problem).map(|(_, chosen)| chosen);
@@ -185,8 +185,8 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
     Ok(Chosen { kernel, choice: decided.choice })
 }
 
-/// The algorithm selected by the knob, if it computes the problem, else the list's choice. If the knob selects another GEMM,
-/// Winograd is excluded, because it is less exact.
+/// The algorithm that the knob selects, if it computes the problem, else the list's choice: for another GEMM without Winograd.
+#[inline(never)]
 fn asked_or_best<T: Float>(problem: &Problem<'_>) -> Result<(A, Chosen), Refusal> {
     let asked = problem.settings.convolution;
     let mut passed_over = Vec::new();
@@ -217,8 +217,8 @@ fn asked_or_best<T: Float>(problem: &Problem<'_>) -> Result<(A, Chosen), Refusal
 
 type Planned = (A, Option<f64>, Box<dyn Kernel>);
 
-/// The first tried entry without an estimate that plans the problem, or else the fastest with one. Entries
-/// that refuse are passed over, and not tried twice.
+/// The first tried entry without an estimate that plans the problem, or else the fastest. Entries that refuse are not tried twice.
+#[inline(never)]
 fn first_or_fastest<T: Float>(
     problem: &Problem<'_>,
     passed_over: &mut Vec<(&'static str, Refusal)>,
@@ -286,9 +286,7 @@ fn as_matmul(p: &Problem<'_>) -> Result<AsMatmul, Refusal> {
 
 fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let AsMatmul { matmul, axes } = as_matmul(p)?;
-    let Some(epilogue) = p.epilogue else {
-        return matmul::plan(&matmul, p.compute, p.isa, p.settings, None);
-    };
+    let Some(epilogue) = p.epilogue else { return matmul::plan(&matmul, p.compute, p.isa, p.settings, None) };
     // The epilogue's result may have another dtype than the sums.
     let output = Operand { data_type: epilogue.output.data_type, ..matmul.c };
     let mut chain = epilogue.chain.clone();
@@ -384,8 +382,7 @@ fn make_int8(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     int8::convolution(p.convolution, p.isa, p.settings, p.epilogue)
 }
 
-/// The order of summation changes results, so this choice must not depend on estimated times, which depend on
-/// the number of threads.
+/// The order of sums changes results, so this choice must not depend on estimated times, which depend on the number of threads.
 #[cfg(target_arch = "x86_64")]
 fn supports_bfloat16(p: &Problem<'_>) -> Result<(), Refusal> {
     let (scheme, operands) = (pairs_of_bfloat16(p)?, p.operands()?);
@@ -400,8 +397,7 @@ fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     bfloat16_tiles::plan_or(p, |settings| boxed(|| plan_direct(p, pairs_of_bfloat16(p)?, settings)))
 }
 
-/// For images that would waste many im2col columns. Needs constant weights: packing them for each execution
-/// would cost more than it saves.
+/// For images that would waste many im2col columns, and constant weights: packing them each time would cost more than it saves.
 fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     let pays = p.settings.constant_weights && choice::wastes::<T>(operands, p.isa);
