@@ -86,6 +86,10 @@ struct Host {
     lent: RefCell<Vec<Vec<u8>>>,
 }
 
+/// The host's answer.
+///
+/// # Safety
+/// `context` points to the host of [`Host::table`]; `prediction` is valid for a write.
 unsafe extern "C" fn get_prediction(
     context: *mut c_void,
     engine_id: i64,

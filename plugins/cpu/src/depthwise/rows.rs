@@ -104,9 +104,9 @@ impl<T: Float> Band<T> {
         // By the image's rows, not the band's: threads divide these, and both ways add in another order.
         let is_few = V::HAS_SPECIAL_CASES && self.shape.output[0] < FEW;
         match (self.shape.stride[1], self.shape.dilation[1]) {
-            // SAFETY: the band has the rows, and the operands that this function requires.
+            // SAFETY: this function requires the band's rows and operands.
             (1, _) if is_few => return unsafe { self.lines_of::<V, EXACT, 1>() },
-            // SAFETY: as above.
+            // SAFETY: this function requires the band's rows and operands; the filter is not dilated.
             (2, 1) if is_few && !EXACT => return unsafe { self.lines_of::<V, EXACT, 2>() },
             _ => {}
         }

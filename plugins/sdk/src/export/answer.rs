@@ -1,12 +1,9 @@
-//! What a policy answered, and the functions that tell the knobs and reasons in it.
+//! What a policy answered, in the form that the host reads.
 
-use std::ffi::{CString, c_char};
+use std::ffi::CString;
 
-use super::heuristic::{Descriptor, locked};
-use super::{guard, null, write};
 use crate::error::PluginError;
-use crate::ffi::{hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t, hipdnnPluginStatus_t};
-use crate::heuristic_plugin::{Chosen, HeuristicPlugin};
+use crate::heuristic_plugin::Chosen;
 use crate::wire::{self, EngineConfig};
 
 /// A policy's answer, in the form that the host reads.
@@ -17,9 +14,9 @@ pub(super) struct Answer {
 }
 
 /// What the policy told of an engine: the bytes of its configuration, and a reason.
-struct Told {
-    config: Option<Vec<u8>>,
-    trace: Option<CString>,
+pub(super) struct Told {
+    pub config: Option<Vec<u8>>,
+    pub trace: Option<CString>,
 }
 
 impl Answer {
@@ -49,7 +46,7 @@ impl Answer {
     }
 
     /// What was told of an engine.
-    fn of(&self, engine: i64) -> Result<&Told, PluginError> {
+    pub fn of(&self, engine: i64) -> Result<&Told, PluginError> {
         let place = self.order.iter().position(|other| *other == engine);
         place.and_then(|place| self.told.get(place)).ok_or_else(|| {
             PluginError::bad_param(format!(
@@ -72,55 +69,4 @@ fn json_object(policy: &str, engine: i64, trace: String) -> Result<CString, Plug
         return Err(wrong(&trace));
     }
     CString::new(trace).map_err(|error| wrong(&String::from_utf8_lossy(&error.into_vec())))
-}
-
-/// `hipdnnHeuristicPolicyGetEngineConfig`: the knobs that the policy set, in bytes that live as long as the answer.
-///
-/// # Safety
-/// `desc` is null or from `create_policy_descriptor` of this plugin and not destroyed; `engine_config` is null or valid for a write.
-pub unsafe fn get_policy_engine_config<P: HeuristicPlugin>(
-    desc: hipdnnHeuristicPolicyDescriptor_t,
-    engine_id: i64,
-    engine_config: *mut hipdnnPluginConstData_t,
-) -> hipdnnPluginStatus_t {
-    guard(|| {
-        // SAFETY: `desc` is null or a live object of this plugin.
-        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if engine_config.is_null() {
-            return Err(null("engine_config"));
-        }
-        let choice = locked(choice);
-        let Some(bytes) = &choice.answer()?.of(engine_id)?.config else {
-            return Err(PluginError::not_applicable(format!("engine {engine_id} keeps its default knobs")));
-        };
-        let data = hipdnnPluginConstData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() };
-        // SAFETY: `engine_config` is not null, so it is valid for a write.
-        unsafe { write(engine_config, data) };
-        Ok(())
-    })
-}
-
-/// `hipdnnHeuristicPolicyGetTrace`: the reason that the policy gave, a text that lives as long as the answer.
-///
-/// # Safety
-/// `desc` as in [`get_policy_engine_config`]; `trace_json` is null or valid for a write.
-pub unsafe fn get_policy_trace<P: HeuristicPlugin>(
-    desc: hipdnnHeuristicPolicyDescriptor_t,
-    engine_id: i64,
-    trace_json: *mut *const c_char,
-) -> hipdnnPluginStatus_t {
-    guard(|| {
-        // SAFETY: `desc` is null or a live object of this plugin.
-        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if trace_json.is_null() {
-            return Err(null("trace_json"));
-        }
-        let choice = locked(choice);
-        let Some(text) = &choice.answer()?.of(engine_id)?.trace else {
-            return Err(PluginError::not_applicable(format!("nothing is known of engine {engine_id}")));
-        };
-        // SAFETY: `trace_json` is not null, so it is valid for a write.
-        unsafe { write(trace_json, text.as_ptr()) };
-        Ok(())
-    })
 }

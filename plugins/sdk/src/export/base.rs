@@ -69,7 +69,7 @@ pub unsafe fn set_logging_callback<D: Describes>(callback: hipdnnCallback_t) -> 
 /// `hipdnnPluginSetLogLevel`: drops lines below this severity from now on.
 ///
 /// # Safety
-/// None is needed; the signature is that of its neighbours.
+/// The signature is that of its neighbours; any severity is taken.
 pub unsafe fn set_log_level<D: Describes>(level: hipdnnSeverity_t) -> hipdnnPluginStatus_t {
     guard(|| match log::set_level(level) {
         true => Ok(()),

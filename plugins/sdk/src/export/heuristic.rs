@@ -22,10 +22,10 @@ use crate::{fork, lock, wire};
 /// A handle, which has no state until the host sets its device.
 type Handle<P> =
     Owned<lock::Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
-pub(super) type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
+type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
 
 /// One query of one policy.
-pub(super) struct Choice<P: HeuristicPlugin> {
+struct Choice<P: HeuristicPlugin> {
     handle: Arc<P::Handle>,
     policy: usize,
     engines: Option<Vec<i64>>,
@@ -38,7 +38,7 @@ impl<P: HeuristicPlugin> Choice<P> {
     ///
     /// # Errors
     /// The policy has not answered.
-    pub fn answer(&self) -> Result<&Answer, PluginError> {
+    fn answer(&self) -> Result<&Answer, PluginError> {
         self.answer
             .as_ref()
             .ok_or_else(|| PluginError::not_initialized("desc is not finalized, expected it to be"))
@@ -46,7 +46,7 @@ impl<P: HeuristicPlugin> Choice<P> {
 }
 
 /// What the host sets is consistent at any time, even after a policy panicked.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -332,6 +332,57 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
         }
         // SAFETY: `num_engines` is not null, so it is valid for a write.
         unsafe { write(num_engines, order.len()) };
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyGetEngineConfig`: the knobs that the policy set, in bytes that live as long as the answer.
+///
+/// # Safety
+/// `desc` is null or from `create_policy_descriptor` of this plugin and not destroyed; `engine_config` is null or valid for a write.
+pub unsafe fn get_policy_engine_config<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    engine_id: i64,
+    engine_config: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: `desc` is null or a live object of this plugin.
+        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
+        if engine_config.is_null() {
+            return Err(null("engine_config"));
+        }
+        let choice = locked(choice);
+        let Some(bytes) = &choice.answer()?.of(engine_id)?.config else {
+            return Err(PluginError::not_applicable(format!("engine {engine_id} keeps its default knobs")));
+        };
+        let data = hipdnnPluginConstData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+        // SAFETY: `engine_config` is not null, so it is valid for a write.
+        unsafe { write(engine_config, data) };
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyGetTrace`: the reason that the policy gave, a text that lives as long as the answer.
+///
+/// # Safety
+/// `desc` as in [`get_policy_engine_config`]; `trace_json` is null or valid for a write.
+pub unsafe fn get_policy_trace<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    engine_id: i64,
+    trace_json: *mut *const c_char,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: `desc` is null or a live object of this plugin.
+        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
+        if trace_json.is_null() {
+            return Err(null("trace_json"));
+        }
+        let choice = locked(choice);
+        let Some(text) = &choice.answer()?.of(engine_id)?.trace else {
+            return Err(PluginError::not_applicable(format!("nothing is known of engine {engine_id}")));
+        };
+        // SAFETY: `trace_json` is not null, so it is valid for a write.
+        unsafe { write(trace_json, text.as_ptr()) };
         Ok(())
     })
 }

@@ -14,7 +14,6 @@ mod offer;
 mod optional;
 mod owned;
 
-pub use answer::*;
 pub use base::*;
 pub use declaration::{OfEngines, OfPolicies};
 pub use engine::*;

@@ -19,7 +19,7 @@ static ARE_ALL_OFFERED: AtomicBool = AtomicBool::new(false);
 /// `hipdnnEnginePluginOfferAllEngines_ext`: whether every applicable engine is offered from now on.
 ///
 /// # Safety
-/// None is needed; the signature is that of its neighbours.
+/// The signature is that of its neighbours; any number is taken.
 pub unsafe fn offer_all_engines<P: EnginePlugin>(all: u32) -> hipdnnPluginStatus_t {
     guard(|| {
         ARE_ALL_OFFERED.store(all != 0, Ordering::Relaxed);
