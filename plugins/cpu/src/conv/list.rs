@@ -161,9 +161,7 @@ fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }))
 }
 
-/// Chooses and plans an algorithm. If results must not depend on the batch, another convolution decides. Not inlined, like what it
-/// calls: planning comes here again for converted operands.
-#[inline(never)]
+/// Chooses and plans an algorithm. If results must not depend on the batch, another convolution decides.
 pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal> {
     let Some((convolution, settings)) = invariant::deciding(problem)? else {
         return asked_or_best::<T>(problem).map(|(_, chosen)| chosen);
@@ -186,7 +184,6 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
 }
 
 /// The algorithm that the knob selects, if it computes the problem, else the list's choice: for another GEMM without Winograd.
-#[inline(never)]
 fn asked_or_best<T: Float>(problem: &Problem<'_>) -> Result<(A, Chosen), Refusal> {
     let asked = problem.settings.convolution;
     let mut passed_over = Vec::new();
@@ -218,7 +215,6 @@ fn asked_or_best<T: Float>(problem: &Problem<'_>) -> Result<(A, Chosen), Refusal
 type Planned = (A, Option<f64>, Box<dyn Kernel>);
 
 /// The first tried entry without an estimate that plans the problem, or else the fastest. Entries that refuse are not tried twice.
-#[inline(never)]
 fn first_or_fastest<T: Float>(
     problem: &Problem<'_>,
     passed_over: &mut Vec<(&'static str, Refusal)>,
@@ -310,9 +306,10 @@ fn supports_converted(p: &Problem<'_>) -> Result<(), Refusal> {
 }
 
 fn make_converted(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let mut convolution = *p.convolution;
+    // On the heap: planning goes on below this frame.
+    let mut convolution = in_own_frame(|| Box::new(*p.convolution));
     let mut copies = Copies::new(p.compute, p.settings.threads);
-    let Convolution { x, w, y, .. } = &mut convolution;
+    let Convolution { x, w, y, .. } = &mut *convolution;
     for (operand, is_result) in [x, w, y].into_iter().zip(p.are_results()) {
         match is_direct(operand.data_type, is_result) {
             true => {}
