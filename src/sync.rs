@@ -42,7 +42,7 @@ pub unsafe fn leak_zeroed<T>(count: usize, _new: impl Fn() -> T) -> *mut T {
         handle_alloc_error(layout);
     }
     let header = start.cast::<*mut u8>();
-    // SAFETY: the allocation begins with room for a pointer, and nobody else has it yet.
+    // SAFETY: the allocation begins with room for a pointer, and this function alone has it so far.
     unsafe { header.write(LAST.swap(header, Ordering::AcqRel).cast()) };
     // SAFETY: behind the pointer there is room for the values and less than an alignment of theirs.
     unsafe {
@@ -93,7 +93,7 @@ mod tests {
             // SAFETY: zeros are numbers.
             let first = unsafe { leak_zeroed(count, || Line([0; 8])) };
             assert!(first.is_aligned());
-            // SAFETY: there are as many values, which nobody writes.
+            // SAFETY: the allocation has `count` values, and the test only reads them.
             let all = unsafe { std::slice::from_raw_parts(first, count) };
             assert!(all.iter().all(|line| line.0 == [0; 8]));
         }

@@ -22,7 +22,7 @@ const FLOAT: i32 = hipdnnDataType_t::HIPDNN_DATA_FLOAT as i32;
 const RELU: i32 = hipdnnPointwiseMode_t::HIPDNN_POINTWISE_RELU_FWD as i32;
 
 /// Makes a chain of so many activations, plans it, and destroys everything.
-pub fn chain(api: &Api, handle: Handle, nodes: usize) {
+fn chain(api: &Api, handle: Handle, nodes: usize) {
     let tensors: Vec<_> = (0..=nodes)
         .map(|uid| {
             let tensor = api.descriptor(TENSOR);

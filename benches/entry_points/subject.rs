@@ -36,13 +36,6 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// The bytes of one convolution in the layout of 2026.
 pub fn convolution() -> Vec<u8> {
-    convolution_of(16, 64, 56)
-}
-
-/// The same of so many images, channels and rows.
-fn convolution_of(batch: i64, channels: i64, side: i64) -> Vec<u8> {
-    let (dims, area) = ([batch, channels, side, side], side * side);
-    let strides = [channels * area, area, side, 1];
     let convolution = ConvolutionForward {
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
@@ -55,9 +48,9 @@ fn convolution_of(batch: i64, channels: i64, side: i64) -> Vec<u8> {
         intermediate_type: DataType::Float,
         io_type: DataType::Float,
         tensors: vec![
-            Tensor::new(1, DataType::Float, &dims, &strides),
-            Tensor::new(2, DataType::Float, &[channels, channels, 3, 3], &[channels * 9, 9, 3, 1]),
-            Tensor::new(3, DataType::Float, &dims, &strides),
+            Tensor::new(1, DataType::Float, &[16, 64, 56, 56], &[200_704, 3136, 56, 1]),
+            Tensor::new(2, DataType::Float, &[64, 64, 3, 3], &[576, 9, 3, 1]),
+            Tensor::new(3, DataType::Float, &[16, 64, 56, 56], &[200_704, 3136, 56, 1]),
         ],
         nodes: vec![node],
         ..Graph::default()

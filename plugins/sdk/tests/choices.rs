@@ -99,7 +99,7 @@ unsafe extern "C" fn get_prediction(
     // SAFETY: the context is a host that lives as long as the policy is asked.
     let host = unsafe { &*context.cast::<Host>() };
     let Some((_, value)) = host.values.iter().find(|(id, _)| *id == engine_id) else { return BAD_PARAM };
-    let reason = if value.is_some() { "a table" } else { "nobody knows" };
+    let reason = if value.is_some() { "a table" } else { "no measurement" };
     let bytes = wire::write_prediction(&Prediction {
         engine_id,
         kind: u8::try_from(kind).unwrap(),
@@ -234,7 +234,7 @@ fn a_policy_ranks_by_predictions_sets_knobs_and_says_why() {
         assert_eq!(asked.finalize(Some(&host.table())), (OK, 1), "{}", text());
         assert_eq!(asked.order(), order);
         assert_eq!(asked.trace(2), Ok(format!("{{\"{name}\": 0.5}}")));
-        assert_eq!(asked.trace(1), Ok("{\"none\": \"nobody knows\"}".to_owned()));
+        assert_eq!(asked.trace(1), Ok("{\"none\": \"no measurement\"}".to_owned()));
         assert_eq!(asked.config(2), Err(NOT_APPLICABLE));
     }
     let asked = Asked::new("any");

@@ -259,7 +259,7 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
     desc: hipdnnHeuristicPolicyDescriptor_t,
     out_applied: *mut i32,
 ) -> hipdnnPluginStatus_t {
-    // SAFETY: `desc` and `out_applied` are as the caller promises; there is no host's table.
+    // SAFETY: this function requires `desc` and `out_applied` as that one does; null stands for no host's table.
     unsafe { finalize_policy_with_host::<P>(desc, ptr::null(), out_applied) }
 }
 
