@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::Numerics;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
-use hipdnn_plugin_sdk::numerics::{OrderBy, note};
+use hipdnn_plugin_sdk::numerics::{OrderBy, functions_of, note};
 
 use crate::chain::Chain;
 use crate::prepare::{CheckedNode, Prepared};
@@ -96,21 +96,9 @@ pub fn chooses(node: &CheckedNode<'_>) -> bool {
 
 /// The functions that a node computes, by which approximations are named.
 pub fn functions(node: &CheckedNode<'_>) -> &'static [&'static str] {
-    use PointwiseMode as M;
     match node.problem {
         Problem::Attention(_) | Problem::AttentionGradients(_) => &["exp"],
-        Problem::Pointwise(own) => match own.mode {
-            M::Exp | M::SigmoidFwd | M::SigmoidBwd | M::SwishFwd | M::SwishBwd | M::SoftplusBwd => &["exp"],
-            M::Log => &["log"],
-            M::TanhFwd | M::TanhBwd | M::GeluApproxTanhFwd | M::GeluApproxTanhBwd => &["tanh"],
-            M::Erf | M::GeluFwd => &["erf"],
-            M::GeluBwd => &["erf", "exp"],
-            M::EluFwd | M::EluBwd => &["expm1"],
-            M::SoftplusFwd => &["exp", "log1p"],
-            M::Sin => &["sin"],
-            M::Tan => &["tan"],
-            _ => &[],
-        },
+        Problem::Pointwise(own) => functions_of(own.mode),
         _ => &[],
     }
 }

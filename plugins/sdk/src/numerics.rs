@@ -6,8 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use hipdnn_abi::hipdnnBackendNumericalNote_t as NumericalNote;
 pub use hipdnn_abi::raw::CEnum;
 
-use crate::graph::DataType;
+use crate::graph::{DataType, PointwiseMode};
 use crate::json_text::{ObjectWriter, list, plain, text};
+
+/// The functions that a pointwise mode consists of, by the names of [`Numerics::function`].
+pub fn functions_of(mode: PointwiseMode) -> &'static [&'static str] {
+    use PointwiseMode as M;
+    match mode {
+        M::Exp | M::SigmoidFwd | M::SigmoidBwd | M::SwishFwd | M::SwishBwd | M::SoftplusBwd => &["exp"],
+        M::Log => &["log"],
+        M::TanhFwd | M::TanhBwd | M::GeluApproxTanhFwd | M::GeluApproxTanhBwd => &["tanh"],
+        M::Erf | M::GeluFwd => &["erf"],
+        M::GeluBwd => &["erf", "exp"],
+        M::EluFwd | M::EluBwd => &["expm1"],
+        M::SoftplusFwd => &["exp", "log1p"],
+        M::Sin => &["sin"],
+        M::Tan => &["tan"],
+        _ => &[],
+    }
+}
 
 /// The notes by the short names that follow.
 pub mod note {

@@ -17,6 +17,9 @@
 
 use std::collections::HashSet;
 
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+use hipdnn_plugin_sdk::numerics::functions_of;
+
 use crate::data_type::DataType;
 use crate::double::mode;
 use crate::graph::{Graph, Node, Tensor};
@@ -132,7 +135,10 @@ fn is_product(node: &Node) -> bool {
 /// The errors of functions in a node, in half steps.
 fn of_functions(node: &Node, notes: &Numerics) -> f64 {
     let own: &[&str] = match node.operation.as_str() {
-        "Pointwise" => functions_of(mode(node)),
+        "Pointwise" => {
+            let of_node = PointwiseMode::ALL.iter().find(|own| own.name() == mode(node));
+            of_node.map_or(&[], |own| functions_of(*own))
+        }
         operation if operation.starts_with("Sdpa") => &["exp"],
         _ => &[],
     };
@@ -142,22 +148,6 @@ fn of_functions(node: &Node, notes: &Numerics) -> f64 {
     let of = |ulp: &Option<u32>| ulp.map_or(UNKNOWN_FUNCTION, |ulp| most.min(2.0 * f64::from(ulp)));
     let met = notes.functions.iter().filter(|(name, _)| own.contains(&name.as_str()));
     met.map(|(_, ulp)| of(ulp)).fold(0.0, f64::max)
-}
-
-/// The functions that a pointwise mode consists of, by the names that engines note.
-fn functions_of(mode: &str) -> &'static [&'static str] {
-    match mode {
-        "exp" | "sigmoid_fwd" | "sigmoid_bwd" | "swish_fwd" | "swish_bwd" | "softplus_bwd" => &["exp"],
-        "log" => &["log"],
-        "tanh_fwd" | "tanh_bwd" | "gelu_approx_tanh_fwd" | "gelu_approx_tanh_bwd" => &["tanh"],
-        "erf" | "gelu_fwd" => &["erf"],
-        "gelu_bwd" => &["erf", "exp"],
-        "elu_fwd" | "elu_bwd" => &["expm1"],
-        "softplus_fwd" => &["exp", "log1p"],
-        "sin" => &["sin"],
-        "tan" => &["tan"],
-        _ => &[],
-    }
 }
 
 /// The roundings of each term's two operands to the accumulator's type.
