@@ -378,7 +378,7 @@ fn candidates(
                 }
                 Ok(made) => {
                     let is_runtime_compiled = notes.behavior.contains(&BEHAVIOR_NOTE_RUNTIME_COMPILATION);
-                    let numerical = numerical_notes(&notes, described, options);
+                    let numerical = numerical_notes(&notes, described, made.workspace_size, options);
                     found.push(Compiled { is_runtime_compiled, numerical, ..made });
                 }
                 Err(error) => note(&mut reasons, error.message()),

@@ -12,8 +12,9 @@ use crate::lowering::Described;
 use crate::names::{
     ATTR_ENGINE_BEHAVIOR_NOTE, ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE, BACKEND_ENGINE_DESCRIPTOR,
     BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER, BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER,
-    NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_TENSOR_CORE,
-    TYPE_BACKEND_DESCRIPTOR, TYPE_BEHAVIOR_NOTE, TYPE_NUMERICAL_NOTE,
+    NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC,
+    NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR,
+    TYPE_BEHAVIOR_NOTE, TYPE_NUMERICAL_NOTE,
 };
 
 /// The notes of a configuration's engine.
@@ -45,9 +46,19 @@ pub(crate) fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, Plu
     })
 }
 
-/// cuDNN's notes on numbers; it has none on matmuls of floats. Plans that were timed may be others the next time.
-pub(crate) fn numerical_notes(notes: &Notes, described: &Described, options: &Options) -> Vec<c_int> {
+/// cuDNN's notes on numbers; it has none on matmuls of floats, nor on parts of sums that a workspace holds (9.19 rounds some of them on an
+/// H200). Plans that were timed may be others the next time.
+pub(crate) fn numerical_notes(
+    notes: &Notes,
+    described: &Described,
+    workspace: usize,
+    options: &Options,
+) -> Vec<c_int> {
     let mut all = notes.numerical.clone();
+    let note = NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    if described.multiplies_halves && workspace > 0 && !all.contains(&note) {
+        all.push(note);
+    }
     if described.rounds_to_tf32 {
         all.extend([NUMERICAL_NOTE_TENSOR_CORE, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS]);
     }
@@ -81,11 +92,11 @@ mod tests {
     use crate::names::BEHAVIOR_NOTE_RUNTIME_COMPILATION;
 
     #[test]
-    fn what_cudnn_does_not_tell_of_floats_is_added() {
+    fn what_cudnn_does_not_tell_is_added() {
         let notes = Notes { numerical: vec![NUMERICAL_NOTE_NONDETERMINISTIC], ..Notes::default() };
         let matrices = Described { rounds_to_tf32: true, ..Described::default() };
         let of = |notes: &Notes, described: &Described, benchmarking| {
-            numerical_notes(notes, described, &Options { benchmarking, ..Options::default() })
+            numerical_notes(notes, described, 1, &Options { benchmarking, ..Options::default() })
         };
         let timed = of(&Notes::default(), &Described::default(), true);
         assert_eq!(of(&notes, &Described::default(), false), timed);
@@ -93,6 +104,9 @@ mod tests {
             of(&Notes::default(), &matrices, false),
             [NUMERICAL_NOTE_TENSOR_CORE, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS]
         );
+        let halves = Described { multiplies_halves: true, ..Described::default() };
+        let parts = |workspace| numerical_notes(&Notes::default(), &halves, workspace, &Options::default());
+        assert_eq!((parts(0), parts(512)), (vec![], vec![NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION]));
     }
 
     #[test]

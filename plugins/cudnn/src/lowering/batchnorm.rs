@@ -100,6 +100,13 @@ fn inference_with_variance(
     operation: &operation::BatchnormInferenceVariance,
 ) -> Result<(), Refusal> {
     let x = operation.x;
+    // The inverse is computed in the same call and repeated along pixels: where these lie innermost, cuDNN 9.19 returned NaN on an H200.
+    let layout = Shape::of(&builder.layout(x)?);
+    let channel = layout.strides.get(1).copied();
+    let pixels = layout.dims.iter().zip(&layout.strides).skip(2).filter(|(dim, _)| **dim > 1);
+    if pixels.into_iter().any(|(_, pixel)| Some(*pixel) < channel) {
+        return Err("x: channels are not innermost, expected channels last".to_owned());
+    }
     let compute_type = data_type(node.compute_type)?;
     let variance = builder.channels(x, operation.variance)?;
     let epsilon = builder.tensor(operation.epsilon)?;

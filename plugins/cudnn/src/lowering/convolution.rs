@@ -4,6 +4,7 @@ use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction};
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
+use super::view::View;
 use super::{Builder, Descriptor, data_type};
 use crate::names::{
     ATTR_CONVOLUTION_COMP_TYPE, ATTR_CONVOLUTION_CONV_MODE, ATTR_CONVOLUTION_DILATIONS,
@@ -84,6 +85,24 @@ macro_rules! parts {
     };
 }
 
+/// Refuses other operations beside a convolution between images of one pixel and larger ones whose channels lie first: the strides of the
+/// former are those of either layout, and cuDNN 9.19 computed NaN for some on an H200.
+fn check_pixels(builder: &Builder<'_>, problem: &Convolution, uids: [i64; 3]) -> Result<(), Refusal> {
+    let images = match problem.direction {
+        Direction::Forward | Direction::BackwardData => [uids[0], uids[2]],
+        Direction::BackwardFilter => [uids[0], uids[1]],
+    };
+    let pixels = |uid: &i64| builder.dims(*uid).map(|dims| dims.iter().skip(2).product::<i64>());
+    let [first, second] = [pixels(&images[0])?, pixels(&images[1])?];
+    let is_first = matches!(builder.view, View::Image(_, Some(false)));
+    if builder.nodes.len() > 1 && is_first && first != second && (first == 1 || second == 1) {
+        return Err(format!(
+            "images of {first} and {second} pixels beside other operations, expected channels last or no image of one pixel"
+        ));
+    }
+    Ok(())
+}
+
 pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Convolution) -> Result<(), Refusal> {
     let parts = match &node.operation {
         Operation::ConvolutionForward(operation) => parts!(operation, [x, w], y),
@@ -96,6 +115,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Convolutio
         Direction::BackwardData => BACKWARD_DATA,
         Direction::BackwardFilter => BACKWARD_FILTER,
     };
+    check_pixels(builder, problem, [parts.read[0], parts.read[1], parts.written])?;
     builder.multiplies(parts.read);
     let compute_type = data_type(node.compute_type)?;
     // One spatial dimension is treated as an image of height 1.

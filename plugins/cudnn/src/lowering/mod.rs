@@ -114,6 +114,8 @@ pub struct Described {
     pub may_use_tf32: bool,
     /// Whether a matmul has such operands. cuDNN rounds them to TF32 without a note about it.
     pub rounds_to_tf32: bool,
+    /// Whether a matmul or convolution has operands of 16 bits. cuDNN may keep parts of their sums in as many, without a note.
+    pub multiplies_halves: bool,
 }
 
 /// A graph in cuDNN's terms.
@@ -221,6 +223,7 @@ struct Builder<'a> {
 pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusal> {
     let graph = &prepared.graph;
     let nodes = graph.nodes.get(range.clone()).ok_or("there are no such nodes")?;
+    check_joined(graph, nodes)?;
     let problems = prepared.problems.get(range.clone()).unwrap_or_default();
     let mut builder = Builder {
         view: View::of(graph, nodes, problems)?,
@@ -235,6 +238,24 @@ pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusa
     }
     view::innermost_second(&mut builder.lowered.described)?;
     Ok(builder.lowered)
+}
+
+/// Refuses nodes that no tensor joins: cuDNN 9.19 takes them, and computed only some of them on an H200.
+fn check_joined(graph: &Graph, nodes: &[Node]) -> Result<(), Refusal> {
+    let is_constant = |uid: &i64| graph.tensor(*uid).is_some_and(|tensor| tensor.value.is_some());
+    let mut groups: Vec<HashSet<i64>> = Vec::new();
+    for node in nodes {
+        let tensors = node.operation.tensors().into_iter();
+        let mut own: HashSet<i64> = tensors.filter(|uid| !is_constant(uid)).collect();
+        let (joined, apart) = groups.into_iter().partition(|group: &HashSet<i64>| !group.is_disjoint(&own));
+        groups = apart;
+        Vec::into_iter(joined).for_each(|group| own.extend(group));
+        groups.push(own);
+    }
+    match groups.len() {
+        0 | 1 => Ok(()),
+        count => Err(format!("{count} groups of nodes without a tensor in common, expected one")),
+    }
 }
 
 /// The tensors that nodes share with the rest of the graph.
@@ -438,10 +459,11 @@ impl Builder<'_> {
 
     /// Records that a matmul or convolution reads these tensors; returns whether any is in single precision.
     fn multiplies(&mut self, uids: [i64; 2]) -> bool {
-        let is_float =
-            |uid: &i64| self.graph.tensor(*uid).is_some_and(|tensor| tensor.data_type == DataType::Float);
-        let multiplies = uids.iter().any(is_float);
+        let types = uids.map(|uid| self.graph.tensor(uid).map(|tensor| tensor.data_type));
+        let is_half = |of: &Option<DataType>| matches!(of, Some(DataType::Half | DataType::Bfloat16));
+        let multiplies = types.contains(&Some(DataType::Float));
         self.lowered.described.may_use_tf32 |= multiplies;
+        self.lowered.described.multiplies_halves |= types.iter().any(is_half);
         multiplies
     }
 }

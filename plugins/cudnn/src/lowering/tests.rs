@@ -63,6 +63,56 @@ fn convolution(first: i64, dims: &[i64]) -> Graph {
     graph(tensors, vec![convolution.into(), relu.into()])
 }
 
+/// cuDNN 9.19 computed nothing of the second group.
+#[test]
+fn nodes_without_a_common_tensor_are_not_computed_in_one_call() {
+    let mut graph = convolution(1, &[2, 4, 5, 5]);
+    graph.tensors.extend([tensor(5, &[2, 3, 5, 5]), tensor(6, &[2, 3, 5, 5])]);
+    let copy = Pointwise::new(PointwiseMode::Identity, 5, None, 6);
+    graph.nodes.push(Node { operation: copy.into(), ..graph.nodes[0].clone() });
+    let prepared = prepare(&graph).unwrap();
+    let refusal = super::lower(&prepared, 0..3).unwrap_err();
+    assert_eq!(refusal, "2 groups of nodes without a tensor in common, expected one");
+    assert!(super::lower(&prepared, 0..2).is_ok() && super::lower(&prepared, 2..3).is_ok());
+}
+
+/// With strides of both layouts cuDNN 9.19 returned NaN.
+#[test]
+fn images_of_one_pixel_have_channels_last_and_others_their_own_layout() {
+    let strides = |graph: &Graph| -> Vec<Vec<i64>> {
+        let lowered = lower(graph).unwrap();
+        lowered.described.tensors.into_iter().map(|tensor| tensor.shape.strides).collect()
+    };
+    for strides in strides(&convolution(1, &[8, 4, 1, 1])) {
+        let channels = strides[0];
+        assert_eq!(strides, [channels, 1, channels, channels]);
+    }
+    let mut images = convolution(1, &[2, 4, 5, 5]);
+    let found = strides(&images);
+    assert!(found.contains(&vec![100, 25, 5, 1]) && found.contains(&vec![4, 1, 1, 1]), "{found:?}");
+    for (tensor, strides) in images.tensors.iter_mut().zip([100, 4, 150, 150].map(|batch| [batch, 1, 4, 4])) {
+        let width = if tensor.uid > 2 { 6 } else { 4 };
+        let row = if tensor.uid == 2 { 1 } else { 5 * width };
+        tensor.strides = vec![strides[0], strides[1], row, if tensor.uid == 2 { 1 } else { width }];
+    }
+    let found = strides(&images);
+    assert!(found.contains(&vec![100, 1, 20, 4]) && found.contains(&vec![4, 1, 4, 4]), "{found:?}");
+}
+
+#[test]
+fn convolutions_to_one_pixel_are_alone_unless_channels_lie_last() {
+    let mut graph = convolution(1, &[2, 4, 5, 5]);
+    for (tensor, dims) in graph.tensors.iter_mut().skip(1).zip([[6, 4, 5, 5], [2, 6, 1, 1], [2, 6, 1, 1]]) {
+        (tensor.dims, tensor.strides) = (dims.to_vec(), packed(&dims).strides);
+    }
+    let refusal = lower(&graph).unwrap_err();
+    assert!(refusal.contains("images of 25 and 1 pixels beside other operations"), "{refusal}");
+    let prepared = prepare(&graph).unwrap();
+    assert!(super::lower(&prepared, 0..1).is_ok() && super::lower(&prepared, 1..2).is_ok());
+    graph.tensors[0].strides = vec![100, 1, 20, 4];
+    assert!(lower(&graph).is_ok());
+}
+
 #[test]
 fn a_broadcast_result_cannot_be_computed_in_the_same_call() {
     let mut graph = convolution(1, &[2, 4, 1, 1]);

@@ -21,8 +21,9 @@ pub enum View {
     /// Prepends ones up to this rank.
     Leading(usize),
     /// Prepends ones up to this rank, then adds ones for missing spatial dimensions: before the last
-    /// dimension of images, after channels without pixels.
-    Image(usize),
+    /// dimension of images, after channels without pixels. Where convolutions tell whether channels lie
+    /// last, strides of dimensions of 1 are those of that layout.
+    Image(usize, Option<bool>),
     /// Rows of a normalization: these dims, the first of which (as many as the number says) enumerate rows.
     Rows(Vec<i64>, usize),
 }
@@ -35,6 +36,7 @@ impl View {
     pub fn of(graph: &Graph, nodes: &[Node], problems: &[Problem]) -> Result<Self, Refusal> {
         let mut rows = None;
         let mut image = None;
+        let mut last = None;
         for (node, problem) in nodes.iter().zip(problems) {
             let spatial = match problem {
                 Problem::Normalization(norm) => {
@@ -49,7 +51,10 @@ impl View {
                     rows = Some(found);
                     None
                 }
-                Problem::Convolution(convolution) => Some(convolution.spatial + 2),
+                Problem::Convolution(convolution) => {
+                    last = last.or_else(|| channels_last(graph, &node.operation));
+                    Some(convolution.spatial + 2)
+                }
                 Problem::Resample(resample) => Some(resample.spatial + 2),
                 Problem::Batchnorm(_) => batchnorm_rank(graph, &node.operation),
                 Problem::Pointwise(_)
@@ -70,7 +75,7 @@ impl View {
         match (rows, image) {
             (Some(_), Some(_)) => Err("a normalization of rows and one of images in one graph".to_owned()),
             (Some((dims, leading)), None) => Ok(Self::Rows(dims, leading)),
-            (None, Some(rank)) => Ok(Self::Image(rank)),
+            (None, Some(rank)) => Ok(Self::Image(rank, last)),
             (None, None) => Ok(Self::Leading(most.max(3))),
         }
     }
@@ -83,7 +88,10 @@ impl View {
         let shape = Shape::of(layout);
         match self {
             Self::Leading(rank) => Ok(shape.lead(*rank)),
-            Self::Image(rank) => Ok(image(shape.lead(*rank))),
+            Self::Image(rank, last) => {
+                let shape = image(shape.lead(*rank));
+                Ok(last.map_or(shape.clone(), |last| shape.lying(last)))
+            }
             Self::Rows(dims, leading) => collapse(shape.lead(dims.len()), dims, *leading),
         }
     }
@@ -127,7 +135,7 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
         let shapes = described.tensors.iter().map(|tensor| tensor.shape.clone()).collect();
         let shapes = if has_axis { columns::counted(shapes, 2) } else { columns::narrowed(shapes, reduces) }?;
         for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
-            tensor.shape = shape;
+            tensor.shape = if reduces { shape } else { shape.lying(false) };
         }
         return Ok(());
     }
@@ -145,7 +153,7 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
     let matrices = if has_axis { None } else { merged(described, &axes) };
     if let Some(shapes) = matrices {
         for (tensor, shape) in described.tensors.iter_mut().zip(columns::narrowed(shapes, reduces)?) {
-            tensor.shape = if reduces { shape.into_image() } else { shape };
+            tensor.shape = if reduces { shape.into_image() } else { shape.lying(false) };
         }
         return Ok(());
     }
@@ -200,6 +208,31 @@ fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
 /// The effective rank: a single element matches any.
 fn tensor_rank(shape: &Shape, rank: usize) -> usize {
     if shape.dims.iter().all(|dim| *dim == 1) { rank } else { shape.dims.len() }
+}
+
+/// Whether the channels of a convolution's images lie last, if they have any order. Images of one pixel have none: last, as cuDNN's kernels
+/// for small types want them. With strides of both layouts in one graph, cuDNN 9.19 takes it and returns NaN for some.
+fn channels_last(graph: &Graph, operation: &Operation) -> Option<bool> {
+    let images = match operation {
+        Operation::ConvolutionForward(operation) => [operation.x, operation.y],
+        Operation::ConvolutionBackwardData(operation) => [operation.dy, operation.dx],
+        Operation::ConvolutionBackwardFilter(operation) => [operation.x, operation.dy],
+        _ => return None,
+    };
+    let images = images.map(|uid| graph.tensor(uid));
+    let mut found = None;
+    let mut has_pixels = false;
+    for image in images.into_iter().flatten() {
+        let spatial = || image.dims.iter().zip(&image.strides).skip(2).filter(|(dim, _)| **dim > 1);
+        has_pixels |= spatial().next().is_some();
+        let (Some(2..), Some(channel)) = (image.dims.get(1), image.strides.get(1)) else { continue };
+        let Some(pixel) = spatial().map(|(_, stride)| *stride).min() else { continue };
+        let last = *channel < pixel;
+        if found.replace(last).is_some_and(|other| other != last) {
+            return None;
+        }
+    }
+    found.or((!has_pixels).then_some(true))
 }
 
 fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {

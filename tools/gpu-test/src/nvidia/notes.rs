@@ -78,19 +78,21 @@ fn tf32(context: &Context<'_>, engine: &str, knob: &str, case: &Case) -> Result<
     }
 }
 
-/// Parts of sums in half precision are noted where the result is half, and each result is within its own bound.
+/// Parts of sums are noted as half precision only where the result is half, and each result is within its plan's bound.
 fn small_sums(context: &Context<'_>, data_type: DataType) -> Result<Outcome, Failure> {
     let backend = context.open()?;
     let mut told = Vec::new();
     for result in [data_type, DataType::Float] {
         let case = product(data_type, result);
         let plan = backend.plan(CUBLASLT, &case.graph, &[])?;
-        if has(&plan, REDUCED_PRECISION_REDUCTION)? != (result == data_type) {
-            return Err(Failure(format!("to {}: {REDUCED_PRECISION_REDUCTION} is wrong", result.name())));
+        let reduces = has(&plan, REDUCED_PRECISION_REDUCTION)?;
+        if reduces && result != data_type {
+            return Err(Failure(format!("{REDUCED_PRECISION_REDUCTION} for results of {}", result.name())));
         }
         let got = case.run_on_device(context.gpu(), &plan)?;
         let used = case.compare(&case.run_on_host(&backend)?, &got, &plan)?;
-        told.push(format!("{used:.3} of the bound to {}", result.name()));
+        let how = if reduces { "parts in" } else { "to" };
+        told.push(format!("{used:.3} of the bound {how} {}", result.name()));
     }
     Ok(Outcome::Passed(told.join(", ")))
 }

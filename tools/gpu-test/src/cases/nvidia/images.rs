@@ -13,7 +13,7 @@ const FIRST: Order = Order::ChannelsFirst;
 /// A convolution: x, w, pre- and post-padding, stride, dilation.
 struct Shape(&'static str, &'static [i64], &'static [i64], [i64; 2], i64, i64);
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 10] = [
     Shape("3x3", &[2, 16, 10, 12], &[24, 16, 3, 3], [1, 1], 1, 1),
     Shape("1x1", &[2, 32, 8, 8], &[16, 32, 1, 1], [0, 0], 1, 1),
     Shape("7x7 stride 2", &[1, 8, 18, 18], &[16, 8, 7, 7], [3, 3], 2, 1),
@@ -22,6 +22,9 @@ const SHAPES: [Shape; 8] = [
     Shape("2 groups", &[2, 32, 8, 8], &[32, 16, 3, 3], [1, 1], 1, 1),
     Shape("1-D", &[2, 16, 20], &[16, 16, 3], [1, 1], 1, 1),
     Shape("3-D", &[1, 16, 6, 6, 8], &[16, 16, 3, 3, 3], [1, 1], 1, 1),
+    // Images of one pixel, whose strides are those of either layout.
+    Shape("one pixel", &[8, 32, 1, 1], &[24, 32, 1, 1], [0, 0], 1, 1),
+    Shape("to one pixel", &[2, 16, 5, 5], &[24, 16, 5, 5], [0, 0], 1, 1),
 ];
 
 impl Shape {
@@ -79,14 +82,15 @@ fn convolution(shape: &Shape, direction: &str, data_type: DataType, order: Order
 }
 
 /// A convolution with an epilogue: bias, optionally a residual, RELU.
-fn block(has_residual: bool, data_type: DataType, order: Order) -> Case {
+fn block(shape: &Shape, has_residual: bool, data_type: DataType, order: Order) -> Case {
+    let Shape(name, x_dims, w_dims, ..) = shape;
     let residual = if has_residual { " + residual" } else { "" };
-    let mut case = Case::new(format!("conv + bias{residual} + relu {} {order:?}", data_type.name()));
-    let dims = [2, 24, 10, 12];
-    let x = case.input(data_type, &[2, 16, 10, 12], order, RANGE);
-    let w = case.input(data_type, &[24, 16, 3, 3], order, RANGE);
+    let mut case = Case::new(format!("conv {name} + bias{residual} + relu {} {order:?}", data_type.name()));
+    let dims = shape.y();
+    let x = case.input(data_type, x_dims, order, RANGE);
+    let w = case.input(data_type, w_dims, order, RANGE);
     let y = case.between(DataType::Float, &dims, order);
-    case.node(convolution!(&SHAPES[0], ConvolutionForward { x, w, y }));
+    case.node(convolution!(shape, ConvolutionForward { x, w, y }));
     let bias = case.input(data_type, &[1, 24, 1, 1], order, RANGE);
     let mut last = case.between(DataType::Float, &dims, order);
     case.node(Pointwise::new(PointwiseMode::Add, y, Some(bias), last));
@@ -101,7 +105,23 @@ fn block(has_residual: bool, data_type: DataType, order: Order) -> Case {
     case
 }
 
+/// A convolution, and a copy of another tensor that has nothing to do with it.
+fn copy_beside(data_type: DataType, order: Order) -> Case {
+    let mut case = Case::new(format!("conv and a copy beside it {} {order:?}", data_type.name()));
+    let shape = &SHAPES[0];
+    let Shape(_, x_dims, w_dims, ..) = shape;
+    let x = case.input(data_type, x_dims, order, RANGE);
+    let w = case.input(data_type, w_dims, order, RANGE);
+    let y = case.output(data_type, &shape.y(), order);
+    case.node(convolution!(shape, ConvolutionForward { x, w, y }));
+    let other = case.input(data_type, &[2, 3, 10, 12], order, RANGE);
+    let copied = case.output(data_type, &[2, 3, 10, 12], order);
+    case.node(Pointwise::new(PointwiseMode::Identity, other, None, copied));
+    case
+}
+
 const IMAGE: [i64; 4] = [4, 16, 8, 10];
+const ONE_IMAGE: [i64; 4] = [1, 16, 8, 10];
 const CHANNELS: [i64; 4] = [1, 16, 1, 1];
 
 fn pooling(mode: ResampleMode, backward: bool, data_type: DataType, order: Order) -> Case {
@@ -176,18 +196,19 @@ fn made(case: &mut Case) -> i64 {
     case.output(DataType::Float, &CHANNELS, FIRST)
 }
 
-fn inference(with_variance: bool, data_type: DataType, order: Order) -> Case {
+fn inference(image: &[i64; 4], with_variance: bool, data_type: DataType, order: Order) -> Case {
     let how = if with_variance { " with variance" } else { "" };
-    let mut case = Case::new(format!("batchnorm inference{how} {} {order:?}", data_type.name()));
-    let x = case.input(data_type, &IMAGE, order, [-2.0, 3.0]);
+    let mut case =
+        Case::new(format!("batchnorm inference{how} of {} {} {order:?}", image[0], data_type.name()));
+    let x = case.input(data_type, image, order, [-2.0, 3.0]);
     let (mean, spread) = (given(&mut case, RANGE), given(&mut case, [0.5, 2.0]));
     let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, RANGE));
     if with_variance {
         let epsilon = case.value(1e-3);
-        let y = case.output(data_type, &IMAGE, order);
+        let y = case.output(data_type, image, order);
         case.node(BatchnormInferenceVariance { x, mean, variance: spread, scale, bias, epsilon, y });
     } else {
-        let y = case.output(data_type, &IMAGE, order);
+        let y = case.output(data_type, image, order);
         case.node(BatchnormInference { x, mean, inv_variance: spread, scale, bias, y });
     }
     case
@@ -257,7 +278,10 @@ pub fn cases() -> Vec<Case> {
                         .map(|direction| convolution(shape, direction, data_type, order)),
                 );
             }
-            cases.extend([false, true].map(|has_residual| block(has_residual, data_type, order)));
+            for shape in [&SHAPES[0], &SHAPES[8], &SHAPES[9]] {
+                cases.extend([false, true].map(|has_residual| block(shape, has_residual, data_type, order)));
+            }
+            cases.push(copy_beside(data_type, order));
             let modes = [
                 ResampleMode::Maxpool,
                 ResampleMode::AvgpoolExcludePadding,
@@ -265,7 +289,10 @@ pub fn cases() -> Vec<Case> {
             ];
             cases.extend(modes.map(|mode| pooling(mode, false, data_type, order)));
             cases.extend([modes[1], modes[2]].map(|mode| pooling(mode, true, data_type, order)));
-            cases.extend([false, true].map(|with_variance| inference(with_variance, data_type, order)));
+            for image in [&IMAGE, &ONE_IMAGE] {
+                let of = |with_variance| inference(image, with_variance, data_type, order);
+                cases.extend([false, true].map(of));
+            }
             for kept in 0..4 {
                 cases.push(training(kept, false, data_type, order));
             }
