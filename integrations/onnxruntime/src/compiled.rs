@@ -259,6 +259,7 @@ impl Subgraph {
         let mut lowering = Lowering::whole(model);
         lowering.folds = Some(&self.folds);
         lowering.batch_invariant = self.options.batch_invariant;
+        lowering.on_gpu = self.engines.gpu().is_some();
         for (id, dims) in model.inputs.iter().zip(dims) {
             let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
             let Some(element) = value.element else {

@@ -53,6 +53,20 @@ def chain(seed):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
 
 
+def resizing(dims, factors, mode):
+    """Linear resizing by whole factors, which a GPU computes itself."""
+    nodes = [
+        helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode=mode)
+    ]
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, dims),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+    ]
+    factors = numpy_helper.from_array(np.array(factors, np.float32), "s")
+    graph = helper.make_graph(nodes, "resizing", values[:1], values[1:], [factors])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+
+
 def close(have, want):
     gap = provider.difference(have, want)
     assert gap < MOST, gap
@@ -74,6 +88,23 @@ def test_a_network_computes_there():
     for rows in (1, 3, 8, 3, 1):
         given = {"x": random.standard_normal((rows, 3, 16, 16)).astype(np.float32)}
         close(own.run(None, given)[0], provider.plain(model).run(None, given)[0])
+
+
+def test_images_are_resized_there():
+    cases = [
+        ([2, 3, 5, 4], [1, 1, 2, 3]),
+        ([1, 2, 2, 7], [1, 1, 4, 1]),
+        ([2, 3, 1, 1], [1, 1, 4, 5]),
+        ([1, 2, 3, 4, 5], [1, 1, 2, 2, 2]),
+        ([1, 1, 4, 6], [1, 1, 1.5, 2]),
+    ]
+    for seed, (dims, factors) in enumerate(cases):
+        for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
+            x = np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+            x.flat[x.size // 2], x.flat[0] = np.nan, np.inf
+            model = resizing(dims, factors, mode)
+            own = provider.session(model, {"device": "vulkan", "take": "all"})
+            close(own.run(None, {"x": x})[0], provider.plain(model).run(None, {"x": x})[0])
 
 
 def test_threads_run_one_session():

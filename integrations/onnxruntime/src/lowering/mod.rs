@@ -62,6 +62,8 @@ pub struct Lowering<'m> {
     pub folds: Option<&'m Folds>,
     /// Whether the number of rows must not decide how one is computed.
     pub batch_invariant: bool,
+    /// Whether engines of a GPU compute: what they cannot is copied to the host and back.
+    pub on_gpu: bool,
     views: Map<ValueId, View>,
 }
 
@@ -79,6 +81,7 @@ impl<'m> Lowering<'m> {
             floors: Vec::new(),
             folds: None,
             batch_invariant: false,
+            on_gpu: false,
             // Few where a node is lowered alone.
             views: Map::default(),
         }

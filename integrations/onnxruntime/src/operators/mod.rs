@@ -15,6 +15,7 @@ mod matmul;
 mod norm;
 mod own;
 mod pad;
+mod phases;
 mod places;
 mod pointwise;
 mod pool;

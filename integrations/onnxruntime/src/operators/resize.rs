@@ -4,6 +4,7 @@ use hipdnn::graph::PointwiseMode;
 
 use super::Cost::Layout;
 use super::own::one;
+use super::phases::Phases;
 use super::{Operator, axis, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
 use crate::model::{Attribute, Element, Node};
@@ -66,8 +67,19 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         true => lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?,
         false => x.clone(),
     };
-    for pair in axes.chunks(2) {
-        y = resized(lowering, &y, pair)?;
+    let phases: Option<Vec<Phases>> = match lowering.on_gpu && y.element == Element::Float {
+        true => axes.iter().map(|(at, taps)| Phases::of(taps, *x.dims.get(*at)?)).collect(),
+        false => None,
+    };
+    if let Some(phases) = phases {
+        // The last axis first: the input of the others stays small.
+        for ((at, _), phases) in axes.iter().zip(&phases).rev() {
+            y = phases.resized(lowering, &y, *at)?;
+        }
+    } else {
+        for pair in axes.chunks(2) {
+            y = resized(lowering, &y, pair)?;
+        }
     }
     let beyond = node.float("extrapolation_value", 0.0);
     if parts.is_some() && beyond != 0.0 {
@@ -305,6 +317,14 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
             taps.iter_mut().for_each(|(_, weight)| *weight = 0.0);
         }
         taps.iter_mut().for_each(|(place, _)| *place = (*place).clamp(0, axis.from - 1));
+        // At an end both are one element, of which CPUExecutionProvider adds halves: an infinity stays one.
+        if let [(first, u), (second, v)] = taps.as_mut_slice()
+            && first == second
+            && !excludes
+            && axis.part.is_none()
+        {
+            (*u, *v) = (0.5, 0.5);
+        }
         Ok(taps)
     };
     let all = (0..axis.to).map(one).collect::<Lowered<Vec<_>>>()?;
