@@ -12,7 +12,10 @@ import tempfile
 import threading
 import time
 
+import more_networks
 import networks
+import numpy as np
+import onnx
 import onnxruntime as ort
 import provider
 
@@ -47,6 +50,25 @@ def in_bytes(model, form, shapes, batch):
             return file.read()
 
 
+def in_half(model):
+    """A model of half precision, but for the factors of Resize."""
+    made = onnx.load_from_string(model)
+    graph, half = made.graph, onnx.TensorProto.FLOAT16
+    factors = {node.input[2] for node in graph.node if node.op_type == "Resize"}
+    for weight in graph.initializer:
+        if weight.data_type == onnx.TensorProto.FLOAT and weight.name not in factors:
+            array = onnx.numpy_helper.to_array(weight).astype(np.float16)
+            weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = half
+    for node in graph.node:
+        for of in node.attribute:
+            if node.op_type == "Cast" and of.i == onnx.TensorProto.FLOAT:
+                of.i = half
+    return made.SerializeToString()
+
+
 def creation(make, feeds, clock=time.perf_counter):
     """A new session, and the seconds to create it and to finish its first run."""
     begun = clock()
@@ -59,7 +81,6 @@ def creation(make, feeds, clock=time.perf_counter):
 def creations(arguments):
     """The processor's time to create sessions of all networks, and of the models in a folder, on one thread, and until the first run ends:
     medians of turns, beside CPUExecutionProvider's."""
-    import more_networks
     import packages
 
     cases = []
@@ -120,6 +141,8 @@ def main():
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--csv", help="a file that gets a line for each case")
     parser.add_argument("--gpu", action="store_true", help="on a GPU, beside PyTorch")
+    parser.add_argument("--captured", action="store_true", help="beside PyTorch's functions, captured as a CUDA graph")
+    parser.add_argument("--half", action="store_true", help="networks of half precision")
     parser.add_argument(
         "--uncaptured", action="store_true", help="on a GPU, beside sessions that do not capture their runs"
     )
@@ -132,24 +155,31 @@ def main():
     if arguments.create:
         return creations(arguments)
     peer, rows = "CPUExecutionProvider", []
-    on_gpu = arguments.gpu or arguments.uncaptured
-    if arguments.gpu:
+    on_gpu = arguments.gpu or arguments.captured or arguments.uncaptured
+    if arguments.gpu or arguments.captured:
         import peer as pytorch
 
-        peer = "PyTorch"
+        peer = "PyTorch, captured" if arguments.captured else "PyTorch"
     elif arguments.uncaptured:
         peer = "uncaptured"
-    for name, make in networks.NETWORKS.items():
+    # Only those that are named are taken of the second list.
+    more = more_networks.NETWORKS if arguments.words else {}
+    for name, make in {**networks.NETWORKS, **more}.items():
         if arguments.words and not any(word in name for word in arguments.words):
             continue
         for batch in arguments.batch:
             model, shapes = make(batch)
             feeds = networks.inputs(shapes, batch)
+            if arguments.half:
+                model = in_half(model)
+                feeds = {of: np.float16(array) if array.dtype == np.float32 else array for of, array in feeds.items()}
             if arguments.bytes:
                 model = in_bytes(model, arguments.bytes, shapes, batch)
             settings = {"pool": arguments.pool, **({"device": "gpu"} if on_gpu else {})}
 
-            def other(model=model, settings=settings):
+            def other(model=model, settings=settings, feeds=feeds):
+                if arguments.captured:
+                    return pytorch.Captured(pytorch.Session(model), feeds)
                 if arguments.gpu:
                     return pytorch.Session(model)
                 if arguments.uncaptured:
@@ -170,7 +200,9 @@ def main():
                 first.append((spent[0][1], spent[1][1]))
             if arguments.bound:
                 of_peer = pytorch.Bound if arguments.gpu else provider.Bound
-                sessions = [provider.Bound(sessions[0], feeds), of_peer(sessions[1], feeds)]
+                # What is captured has its own.
+                bound = sessions[1] if arguments.captured else of_peer(sessions[1], feeds)
+                sessions = [provider.Bound(sessions[0], feeds), bound]
                 for session in sessions:
                     session.run()
                 apart = provider.difference(*(session.results()[0] for session in sessions))
@@ -180,7 +212,8 @@ def main():
             for turn in range(arguments.rounds):
                 spent = [None, None]
                 for which in (0, 1) if turn % 2 == 0 else (1, 0):
-                    spent[which] = measure(sessions[which], feeds, arguments.seconds, arguments.callers)
+                    given = None if arguments.bound else feeds
+                    spent[which] = measure(sessions[which], given, arguments.seconds, arguments.callers)
                 times.append(spent)
             own, plain, ratio = ratios(times)
             row = [

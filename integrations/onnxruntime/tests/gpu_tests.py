@@ -1,13 +1,18 @@
-"""The provider on a GPU compared with CPUExecutionProvider: networks, changing shapes, threads. Without a GPU: the error names it."""
+"""The provider on a GPU compared with CPUExecutionProvider: networks, in half precision, too, changing shapes, threads. Without a GPU: the error
+names it."""
 
 import sys
 
+import bench
+import more_networks
 import networks
 import numpy as np
 import provider
 
 # Convolutions and products may round their operands to TF32, which has 10 fraction bits.
 MOST = 5e-3
+# The result of a network of half precision beside that of single precision.
+MOST_HALF = 5e-2
 
 
 def check(name, make):
@@ -33,6 +38,19 @@ def check(name, make):
     return own, feeds, want
 
 
+def check_half(name, make):
+    """A network of half precision on the GPU beside the same one of single precision on the CPU."""
+    for batch in (1, 3):
+        model, shapes = make(batch)
+        feeds = networks.inputs(shapes, batch)
+        want = provider.plain(model).run(None, feeds)
+        feeds = {of: np.float16(array) if array.dtype == np.float32 else array for of, array in feeds.items()}
+        have = provider.session(bench.in_half(model), {"device": "gpu"}).run(None, feeds)
+        gaps = [provider.difference(np.float32(a), b) for a, b in zip(have, want)]
+        print(f"{name} batch {batch} in half precision: {max(gaps):.1e} apart", flush=True)
+        assert max(gaps) < MOST_HALF, (name, batch, gaps)
+
+
 def threads(own, feeds, want):
     """Several threads run one session."""
     wrong = []
@@ -53,16 +71,18 @@ def main():
         assert "option device" in str(error) and "looked for" in str(error), error
         print("left out: no GPU")
         return 0
-    failed = []
-    for name, make in networks.NETWORKS.items():
+    failed, count = [], 0
+    for name, make in {**networks.NETWORKS, **more_networks.NETWORKS}.items():
         if len(sys.argv) > 1 and not any(word in name for word in sys.argv[1:]):
             continue
+        count += 1
         try:
             threads(*check(name, make))
+            check_half(name, make)
         except Exception as error:
             failed.append(name)
             print(f"FAILED {name}: {str(error)[:600]}", flush=True)
-    print(f"{len(failed)} of {len(networks.NETWORKS)} networks failed", *failed)
+    print(f"{len(failed)} of {count} networks failed", *failed)
     return len(failed)
 
 

@@ -28,6 +28,12 @@ def max_pool(of, x):
     return functional.max_pool2d(x, of["kernel_shape"], of.get("strides", 1), padding)
 
 
+def average_pool(of, x):
+    # Padded by the function itself: it counts that padding, or does not.
+    counts = bool(of.get("count_include_pad", 0))
+    return functional.avg_pool2d(x, of["kernel_shape"], of["strides"], of.get("pads", [0])[:2], False, counts)
+
+
 def batch_norm(of, x, scale, bias, mean, variance):
     return functional.batch_norm(x, mean, variance, scale, bias, False, 0.0, of.get("epsilon", 1e-5))
 
@@ -41,10 +47,24 @@ def reshape(of, x, shape):
     return x.reshape(sizes)
 
 
+def resize(of, x, _, scales):
+    if of["mode"] == b"linear":
+        return functional.interpolate(x, scale_factor=scales[2:], mode="bilinear", align_corners=False)
+    return functional.interpolate(x, scale_factor=scales[2:], mode="nearest")
+
+
+def part(_, x, starts, ends, axes):
+    for start, end, axis in zip(starts, ends, axes):
+        x = x[(slice(None),) * axis + (slice(start, end),)]
+    return x
+
+
 FUNCTIONS = {
     "Add": lambda of, x, y: x + y,
+    "AveragePool": average_pool,
     "BatchNormalization": batch_norm,
     "Cast": lambda of, x: x.to({1: torch.float32, 7: torch.int64, 10: torch.float16}[of["to"]]),
+    "Clip": lambda of, x, low, high: x.clamp(low, high),
     "Concat": lambda of, *x: torch.cat(x, of["axis"]),
     "Conv": conv,
     "ConvTranspose": lambda of, x, w, b=None: functional.conv_transpose2d(x, w, b, of.get("strides", [1, 1])),
@@ -64,8 +84,9 @@ FUNCTIONS = {
     "ReduceMean": lambda of, x, axes: x.mean(axes, keepdim=bool(of.get("keepdims", 1))),
     "Relu": lambda of, x: functional.relu(x),
     "Reshape": reshape,
-    "Resize": lambda of, x, _, scales: functional.interpolate(x, scale_factor=scales[2:], mode="nearest"),
+    "Resize": resize,
     "Sigmoid": lambda of, x: torch.sigmoid(x),
+    "Slice": part,
     "Softmax": lambda of, x: torch.softmax(x, of.get("axis", -1)),
     "Sub": lambda of, x, y: x - y,
     "Transpose": lambda of, x: x.permute(of["perm"]),
@@ -73,7 +94,10 @@ FUNCTIONS = {
 }
 
 # Operands that are parameters, not data: they stay lists.
-LISTS = {"Reshape": [1], "Resize": [2], "ReduceMean": [1], "Unsqueeze": [1]}
+LISTS = {"Clip": [1, 2], "Reshape": [1], "Resize": [2], "ReduceMean": [1], "Slice": [1, 2, 3], "Unsqueeze": [1]}
+
+# As the engines compute without being asked for less.
+torch.backends.cudnn.allow_tf32 = False
 
 
 class Session:
@@ -119,3 +143,28 @@ class Bound:
 
     def results(self):
         return [of.cpu().numpy() for of in self.outputs]
+
+
+class Captured(Bound):
+    """A session captured as a CUDA graph. Each run copies inputs to the GPU and outputs back, unless they are bound there."""
+
+    def __init__(self, session, feeds):
+        super().__init__(session, feeds)
+        # Libraries choose and allocate before the capture, on a stream of their own.
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                session.compute(self.feeds)
+        stream.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.outputs = session.compute(self.feeds)
+
+    def run(self, _=None, feeds=None):
+        for name, array in (feeds or {}).items():
+            self.feeds[name].copy_(torch.from_numpy(array))
+        self.graph.replay()
+        if feeds:
+            return self.results()
+        torch.cuda.synchronize()
+        return None
