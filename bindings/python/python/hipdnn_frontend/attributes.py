@@ -94,6 +94,16 @@ class Attributes:
                 if not hasattr(cls, name):
                     setattr(cls, name, make(name[4:], field))
 
+    def set_name(self, name: str) -> Any:
+        """Sets ``name``."""
+        self.name = name
+        return self
+
+    def set_compute_data_type(self, compute_type: DataType) -> Any:
+        """Sets ``compute_data_type``."""
+        self.compute_data_type = compute_type
+        return self
+
     def __init__(self) -> None:
         for field, value in self._all.items():
             setattr(self, field, list(value) if isinstance(value, list) else value)

@@ -298,13 +298,14 @@ class Graph(Autotune):
             if built.is_bad():
                 raise Refused(built.get_message(), built.get_code())
 
-    def from_json(self, *handle_and_text: Any) -> Error:
-        """Reads the graph from hipDNN's JSON form; with a handle before it, also passes it to the library."""
-        return as_error(self._read)(handle_and_text, library().text_of)
+    def from_json(self, *handle_and_text: Any, **named: Any) -> Error:
+        """Reads the graph from hipDNN's JSON form, ``json_string``; with a ``handle`` before it, also passes it to the library."""
+        return as_error(self._read)(handle_and_text, named, "json_string", library().text_of)
 
-    def from_binary(self, *handle_and_bytes: Any) -> Error:
-        """Reads the graph from hipDNN's binary form; with a handle before it, also passes it to the library."""
-        return as_error(self._read)(handle_and_bytes, lambda of: library().text_of_bytes(bytes(of)))
+    def from_binary(self, *handle_and_bytes: Any, **named: Any) -> Error:
+        """Reads the graph from hipDNN's binary form, ``data``; with a ``handle`` before it, also passes it to the library."""
+        text_of = lambda of: library().text_of_bytes(bytes(of))  # noqa: E731
+        return as_error(self._read)(handle_and_bytes, named, "data", text_of)
 
     # Executions.
 

@@ -129,7 +129,9 @@ class Knob:
         """Whether the knob takes a setting's value."""
         if self.constraint.allows(setting.value):
             return Error()
-        return bad(f"knob {self.knob_id}: the value is {setting.value!r}, expected {self.constraint!r}")
+        listed = sorted(getattr(self.constraint, "valid_values", ()))
+        expected = f"one of the valid values {', '.join(map(repr, listed))}" if listed else repr(self.constraint)
+        return bad(f"knob {self.knob_id}: the value is {setting.value!r}, expected {expected}")
 
     def __repr__(self) -> str:
         return f"Knob{{{self.knob_id}, {self.description!r}, default={self.default_value!r}, {self.constraint!r}}}"

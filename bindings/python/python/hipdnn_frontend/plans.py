@@ -116,8 +116,13 @@ class Plans:
         return [names[note] for note in told if note in names]
 
     @raising("Failed to get engine configs")
-    def get_engine_configs(self, modes: Sequence[HeuristicMode] = _FALLBACK) -> list[EngineConfigInfo]:
-        """The engines that can compute the graph, with their knobs and the workspace that they expect."""
+    def get_engine_configs(
+        self, modes: Sequence[HeuristicMode] = _FALLBACK, handle: Any = None
+    ) -> list[EngineConfigInfo]:
+        """The engines that can compute the graph, with their knobs and the workspace that they expect.
+
+        ``handle`` exists for porting, here and below: every loaded engine's name is known without it.
+        """
         _, native = self._built()
         found = []
         for engine in self._offered():
@@ -195,9 +200,11 @@ class Plans:
         self._most_workspace = int(workspace)
         return self
 
-    def deselect_engines(self, engines: Sequence[str | int]) -> Any:
+    def deselect_engines(
+        self, engines: Sequence[str | int] = (), *, engine_names: Sequence[str] = (), engine_ids: Sequence[int] = ()
+    ) -> Any:
         """Leaves out plans of some engines, given by name or by id."""
-        self._barred.update(engines)
+        self._barred.update(engines, engine_names, engine_ids)
         return self
 
     def set_preferred_engine_id_ext(self, engineId: int | str | None = None) -> Any:
@@ -235,12 +242,12 @@ class Plans:
         self._active = plan_index
 
     @raising("Failed to get plan name")
-    def get_plan_name(self) -> str:
+    def get_plan_name(self, handle: Any = None) -> str:
         """The name of the engine that executions use."""
         return self._engine_name(self._entry(self._active, "get_plan_name()").engine)
 
     @raising("Failed to get plan name")
-    def get_plan_name_at_index(self, plan_index: int) -> str:
+    def get_plan_name_at_index(self, plan_index: int, handle: Any = None) -> str:
         """The name of a plan's engine."""
         return self._engine_name(self._entry(plan_index, "get_plan_name_at_index()").engine)
 

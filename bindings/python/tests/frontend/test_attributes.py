@@ -152,6 +152,11 @@ def test_a_graph_keeps_the_attributes_as_they_were() -> None:
     assert '"neg"' in graph.to_json() and '"abs"' in graph.to_json()
 
 
+def test_arguments_have_names() -> None:
+    made = hipdnn.ConvFpropAttributes().set_name(name="first").set_compute_data_type(compute_type=DataType.FLOAT)
+    assert (made.get_name(), made.get_compute_data_type()) == ("first", DataType.FLOAT)
+
+
 def test_an_unknown_attribute_is_an_error() -> None:
     with pytest.raises(AttributeError, match="MatmulAttributes has no attribute 'set_stride'"):
         hipdnn.MatmulAttributes().set_stride([1])

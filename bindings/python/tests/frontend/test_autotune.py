@@ -95,6 +95,15 @@ def test_calls_before_the_graph_is_built() -> None:
         assert "out of bounds" in error.get_message()
 
 
+def test_names_are_told_with_a_handle_as_without() -> None:
+    graph, handle, _ = built()
+    (first, *_) = graph.get_engine_configs(handle=handle)
+    assert first.engine_name == graph.get_engine_configs()[0].engine_name
+    good(graph.create_execution_plans())
+    good(graph.build_plans())
+    assert first.engine_name == graph.get_plan_name(handle=handle) == graph.get_plan_name_at_index(0, handle=handle)
+
+
 @pytest.mark.parametrize(
     "field, value, name",
     [

@@ -146,7 +146,7 @@ def test_a_read_graph_is_executed() -> None:
     good(built.graph.validate())
     given = values(built)
     graph, handle = hipdnn.Graph(), hipdnn.create_handle()
-    good(graph.from_json(handle, built.graph.to_json()))
+    good(graph.from_json(handle, json_string=built.graph.to_json()))
     good(graph.create_execution_plans())
     good(graph.build_plans())
     result = np.empty((4, 5), np.float32)
