@@ -122,9 +122,9 @@ impl Plan {
         tensor.check(view)
     }
 
-    fn run_bound(slf: &Bound<'_, Self>, mut bound: Bindings) -> PyResult<()> {
+    fn run_bound(slf: &Bound<'_, Self>, mut bound: Bindings, is_partial: bool) -> PyResult<()> {
         let plan = slf.get();
-        if bound.pointers.iter().any(Option::is_none) {
+        if !is_partial && bound.pointers.iter().any(Option::is_none) {
             let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
             let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
             return Err(ArrayError::new_err(format!("no array for {}", missing.join(", "))));
@@ -204,8 +204,9 @@ impl Plan {
     }
 
     /// Executes the plan with an array for each tensor, given by tensor or uid. Returns when the results are there, or on a GPU when
-    /// the work is queued.
-    fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+    /// the work is queued. If `partial`, arrays may be missing: the engine fails if it needs them.
+    #[pyo3(signature = (arrays, partial=false))]
+    fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>, partial: bool) -> PyResult<()> {
         let plan = slf.get();
         let mut bound = Bindings::new(plan.tensors.len());
         // Copied first: reading arrays may run Python code that changes the dictionary.
@@ -220,7 +221,7 @@ impl Plan {
             };
             plan.bind(&mut bound, at, &array)?;
         }
-        Self::run_bound(slf, bound)
+        Self::run_bound(slf, bound, partial)
     }
 
     /// As `execute`, with the arrays in the order of the plan's tensors: inputs, then outputs.
@@ -234,6 +235,6 @@ impl Plan {
         for (at, array) in arrays.iter().enumerate() {
             plan.bind(&mut bound, at, &array)?;
         }
-        Self::run_bound(slf, bound)
+        Self::run_bound(slf, bound, false)
     }
 }

@@ -119,9 +119,9 @@ impl Plan {
         if prepared.pack.is_none() || prepared.pointers != pointers || prepared.workspace_at != workspace {
             prepared.pointers.copy_from_slice(pointers);
             prepared.workspace_at = workspace;
-            let addresses = pointers.iter().map(|address| address.unwrap_or(ptr::null_mut()));
-            let memory = self.tensors.iter().zip(addresses).filter(|(tensor, _)| tensor.is_used);
-            let memory: Vec<_> = memory.map(|(tensor, address)| (tensor.uid, address)).collect();
+            let used = self.tensors.iter().zip(pointers).filter(|(tensor, _)| tensor.is_used);
+            let memory: Vec<_> =
+                used.filter_map(|(tensor, address)| Some((tensor.uid, (*address)?))).collect();
             prepared.pack = None;
             prepared.pack = Some(VariantPack::new(&self.session.backend, &memory, workspace)?);
         }
@@ -220,7 +220,7 @@ impl Plan {
     /// returns the event of its end. If the caller is interrupted while the work goes on, the guards of `hold` are kept until its end.
     ///
     /// # Safety
-    /// Each tensor has an address, of memory with its elements that is kept until the work is queued; streams are alive, and
+    /// The address of a tensor is that of memory with its elements, which is kept until the work is queued; streams are alive, and
     /// the allocator belongs to an exchange table, which lives as long as the process.
     pub unsafe fn queue(
         slf: &Bound<'_, Self>,
@@ -259,7 +259,7 @@ impl Plan {
     /// Executes the plan on the host.
     ///
     /// # Safety
-    /// Each tensor has an address, of memory with its elements that stays while this runs and while the guards of `hold` live.
+    /// The address of a tensor is that of memory with its elements, which stays while this runs and while the guards of `hold` live.
     unsafe fn on_host(
         slf: &Bound<'_, Self>,
         pointers: &[Address],

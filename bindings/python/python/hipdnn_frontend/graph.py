@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Callable
 
 import hipdnn
 from hipdnn import _native
 from hipdnn.device import HOST
-from hipdnn.library import library
+from hipdnn.library import engines, library
 
 from .autotune import Autotune
 from .error import Error, ErrorCode, Refused, as_error, raising
@@ -280,11 +281,11 @@ class Graph(Autotune):
         """The graph in hipDNN's binary form."""
         return library().bytes_of(self._as_text())
 
-    def _read(self, handle_and_form: Sequence[Any], text_of: Any) -> None:
-        if len(handle_and_form) not in (1, 2):
-            raise TypeError(
-                f"expected a form of a graph, and a handle before it or none: {len(handle_and_form)} arguments were given"
-            )
+    def _read(self, given: Sequence[Any], named: Mapping[str, Any], name: str, text_of: Any) -> None:
+        handle_and_form = [*given, *(named[key] for key in ("handle", name) if key in named)]
+        if len(handle_and_form) not in (1, 2) or not named.keys() <= {"handle", name}:
+            count = len(given) + len(named)
+            raise TypeError(f"expected {name}, and a handle before it or none: {count} arguments were given")
         try:
             text = text_of(handle_and_form[-1])
         except hipdnn.Error as error:
@@ -357,11 +358,14 @@ class Graph(Autotune):
 
     def _run(self, entry: Entry, plan: _native.Plan, arrays: Mapping[int, Any], stream: int) -> None:
         inner, _ = self._built()
-        choice = entry.engine, entry.settings
+        run: Callable[[], Any] = functools.partial(inner._run, plan, arrays, (entry.engine, entry.settings))
+        if len(arrays) < len(inner._spec_of) and not any(of.id == entry.engine and of.device for of in engines()):
+            # As in hipDNN, another party's engine says itself what it cannot do without.
+            run = functools.partial(plan.execute, arrays, True)
         if inner._device == HOST:
-            inner._run(plan, arrays, choice)
+            run()
         else:
-            _native.on_stream(stream, inner._run, plan, arrays, choice)
+            _native.on_stream(stream, run)
 
     def _core(self) -> tuple[str, list[tuple[list[int], list[int]]]]:
         """The operation that a rule about the graph names, and the shapes and strides of its inputs."""
