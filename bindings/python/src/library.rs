@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hipdnn::{
     Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobRange, KnobSetting, KnobValue, NumericalNote,
-    WantedNotes, ahead,
+    RankingOutcome, WantedNotes, ahead,
 };
 use hipdnn_plugin_sdk::numerics::name_of;
 use pyo3::exceptions::PyValueError;
@@ -394,6 +395,20 @@ impl OperationGraph {
         self.with(py, |graph, _| {
             let config = EngineConfig::new(&Engine::new(graph, engine)?, &settings)?;
             Ok(config.workspace_size().unwrap_or(0).max(0))
+        })
+    }
+
+    /// Records engines for graphs that compute the same, best first, with the milliseconds that each took. Returns what became of it.
+    fn write_times(&self, py: Python<'_>, best_first: Vec<(i64, f64)>) -> PyResult<&'static str> {
+        let time = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok();
+        let times: Vec<_> = best_first.into_iter().map(|(engine, ms)| (engine, time(ms))).collect();
+        let outcome = self.with(py, |graph, handle| handle.write_times(graph, &times))?;
+        Ok(match outcome {
+            RankingOutcome::Written => "WRITTEN",
+            RankingOutcome::Unchanged => "UNCHANGED",
+            RankingOutcome::Unkeyable => "DECLINED_UNKEYABLE",
+            RankingOutcome::NoEngines => "NOT_ATTEMPTED_NO_SUCCESSFUL_ENGINE",
+            RankingOutcome::Disabled | RankingOutcome::Unknown(_) => "DECLINED_DISABLED",
         })
     }
 

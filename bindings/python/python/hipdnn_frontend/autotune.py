@@ -25,7 +25,7 @@ from .tuning import (
     EngineSweepSpec,
     EngineVariant,
 )
-from .types import AutotuneStrategy, HeuristicMode, PrimingFailurePolicy, TuneMode
+from .types import AutotuneCacheWriteOutcome, AutotuneStrategy, HeuristicMode, PrimingFailurePolicy, TuneMode
 
 __all__ = ["Autotune"]
 
@@ -162,13 +162,49 @@ class Autotune(Plans):
         """
         config, storage = config or AutotuneConfig(), storage_config or AutotuneStorageConfig()
         try:
-            return self._tune(handle, variant_pack, workspace_size, config, storage)
+            return self._tune(handle, variant_pack, workspace_size, config, storage, is_sweep=False)
         except hipdnn.Error as error:
             raise RuntimeError(f"Autotune failed: {error}") from None
 
+    def autotune_exhaustive_sweep(
+        self,
+        handle: Any,
+        variant_pack: Mapping[Any, Any],
+        workspace: Any,
+        workspace_size: int,
+        config: AutotuneConfig | None = None,
+        storage_config: AutotuneStorageConfig | None = None,
+    ) -> tuple[list[AutotuneResult], AutotuneCacheWriteOutcome]:
+        """Times the candidates, or else every engine that can compute the graph, each after it tuned itself if it can, and selects
+        the one with the least ``robust_time_ms``. If these are all engines with default knobs, their order is stored for graphs that
+        compute the same, in other programs, too.
+
+        Returns the results, and what became of the order. Raises RuntimeError if none could be timed.
+        """
+        settings = AutotuneConfig()
+        vars(settings).update(vars(config or settings))
+        settings.mode = TuneMode.EXHAUSTIVE
+        settings.priming_failure_policy = PrimingFailurePolicy.BENCHMARK_UNPRIMED
+        try:
+            storage = storage_config or AutotuneStorageConfig()
+            results = self._tune(handle, variant_pack, int(workspace_size), settings, storage, is_sweep=True)
+            return results, self._keep(results, bool(settings.engine_id_filter))
+        except hipdnn.Error as error:
+            raise RuntimeError(f"autotune_exhaustive_sweep failed: {error}") from None
+
+    def _keep(self, results: Sequence[AutotuneResult], is_filtered: bool) -> AutotuneCacheWriteOutcome:
+        """Stores the order of engines, if all of them were timed with their default knobs."""
+        timed = [result for result in results if result.succeeded]
+        every, engines = set(self._offered()), [result.engine_id for result in timed]
+        is_part = is_filtered or any(result.knob_settings for result in results)
+        if is_part or set(engines) != every:
+            return AutotuneCacheWriteOutcome.NOT_ATTEMPTED_PARTIAL_SWEEP
+        written = self._built()[1].write_times([(result.engine_id, result.robust_time_ms) for result in timed])
+        return AutotuneCacheWriteOutcome[written]
+
     def _tune(
         self, handle: Any, variant_pack: Mapping[Any, Any], most: int | None, config: AutotuneConfig,
-        storage: AutotuneStorageConfig,
+        storage: AutotuneStorageConfig, is_sweep: bool,
     ) -> list[AutotuneResult]:  # fmt: skip
         if config._wrong():
             raise Refused(config._wrong())
@@ -183,6 +219,9 @@ class Autotune(Plans):
             raise Refused(
                 f"variant_pack: missing required non-virtual tensor UIDs: {missing}", ErrorCode.INVALID_VARIANT_PACK
             )
+        if is_sweep and self._specs is None:
+            for engine in self._offered():
+                self._spec(engine, ())
         if self._specs is not None and most is None:
             raise Refused("workspace_size: is None, expected a number of bytes for plan specs")
         if self._specs is None and (not self._entries or config.mode is TuneMode.EXHAUSTIVE):
@@ -200,7 +239,8 @@ class Autotune(Plans):
             results.append(told)
             counts["deselected"] += int(self._bar(entry))
             counts["failed"] += int(not told["succeeded"] and not self._bar(entry))
-        results.sort(key=lambda told: told["min_time_ms"] if told["succeeded"] else float("inf"))
+        by = "robust_time_ms" if is_sweep else "min_time_ms"
+        results.sort(key=lambda told: told[by] if told["succeeded"] else float("inf"))
         for rank, told in enumerate(results):
             told["rank"] = rank if told["succeeded"] else -1
         if not results or not results[0]["succeeded"]:
@@ -225,7 +265,7 @@ class Autotune(Plans):
             "supports_exhaustive": can_prime, "succeeded": False, "error_message": "",
         }  # fmt: skip
         if self._bar(entry):
-            told["error_message"] = "was deselected"
+            told.update(error_message="was deselected", excluded_by_caller=True)
             return told
         if config.mode is TuneMode.EXHAUSTIVE:
             told["exhaustive_not_run_reason"] = (
@@ -242,12 +282,14 @@ class Autotune(Plans):
         plan = entry.plan
         assert plan is not None
         told["workspace_size"] = plan.workspace_size
+        needs = f"needs {plan.workspace_size} bytes of workspace"
         if self._bar(entry):
-            told["error_message"] = f"was deselected: needs {plan.workspace_size} bytes of workspace"
+            told.update(error_message=f"was deselected: {needs}", excluded_by_caller=True)
             return told
         if most is not None and plan.workspace_size > most:
-            told["error_message"] = f"needs {plan.workspace_size} bytes of workspace, expected at most {most}"
+            told.update(error_message=f"{needs}, expected at most {most}", excluded_by_caller=True)
             return told
+        told["benchmarked"] = True
         try:
             times, told["converged"] = self._times(lambda: self._run(entry, plan, arrays, stream), config)
         except hipdnn.Error as error:
@@ -256,6 +298,7 @@ class Autotune(Plans):
         told.update(
             succeeded=True, compiled_plan_index=at, iterations_run=len(times), min_time_ms=min(times),
             avg_time_ms=max(statistics.fmean(times), min(times)), stddev_ms=statistics.pstdev(times),
+            robust_time_ms=max(statistics.fmean(sorted(times)[: -(-3 * len(times) // 4)]), min(times)),
         )  # fmt: skip
         return told
 

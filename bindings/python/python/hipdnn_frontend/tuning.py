@@ -124,10 +124,15 @@ class AutotuneResult(_Told):
     min_time_ms: float = 0.0
     avg_time_ms: float = 0.0
     stddev_ms: float = 0.0
+    #: The mean without the slowest quarter.
+    robust_time_ms: float = 0.0
     iterations_run: int = 0
     converged: bool = False
     rank: int = -1
     succeeded: bool = False
+    benchmarked: bool = False
+    #: Whether it was deselected, or needs more workspace than was given.
+    excluded_by_caller: bool = False
     error_message: str = ""
     workspace_size: int = 0
     estimated_workspace_size: int = 0

@@ -6,6 +6,7 @@ import enum
 
 __all__ = [
     "AttentionImplementation",
+    "AutotuneCacheWriteOutcome",
     "AutotuneStrategy",
     "BehaviorNote",
     "BuildPlanPolicy",
@@ -240,6 +241,18 @@ class PrimingFailurePolicy(Numbered):
 
     ABORT_ON_PRIMING_FAILURE = 0
     BENCHMARK_UNPRIMED = 1
+
+
+class AutotuneCacheWriteOutcome(Numbered):
+    """What became of the ranking of a sweep of all engines."""
+
+    NOT_ATTEMPTED_NO_SUCCESSFUL_ENGINE = 0
+    WRITTEN = 1
+    DECLINED_DISABLED = 2
+    DECLINED_UNKEYABLE = 3
+    UNCHANGED = 4
+    #: Not every engine was timed with its default knobs.
+    NOT_ATTEMPTED_PARTIAL_SWEEP = 5
 
 
 class TimingQuality(Numbered):

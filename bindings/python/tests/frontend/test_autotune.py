@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +231,6 @@ print(graph.get_engine_configs()[0].engine_name)
 
 
 def test_the_library_reads_the_rule(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     graph, handle, pack = built()
     last = graph.get_engine_configs()[-1]
     good(graph.add_engines([last.engine_id]))
@@ -249,6 +248,55 @@ def test_the_library_reads_the_rule(tmp_path: Path) -> None:
 def graph_first() -> str:
     graph, *_ = built()
     return graph.get_engine_configs()[0].engine_name
+
+
+SWEEPS = """
+import sys, hipdnn_frontend as hipdnn
+sys.path.insert(0, sys.argv[1])
+from test_autotune import WORKSPACE, built, good, quick
+graph, handle, pack = built()
+# Also after plans were made without it, as hipdnn_torch does.
+good(graph.create_execution_plans())
+good(graph.build_plans())
+results, outcome = graph.autotune_exhaustive_sweep(handle, pack, 0, WORKSPACE, quick(timed_iterations=4))
+assert results == sorted(results, key=lambda of: of.robust_time_ms)
+for result in results:
+    assert result.mode_used is hipdnn.TuneMode.EXHAUSTIVE and result.benchmarked and not result.excluded_by_caller
+    assert 0 < result.min_time_ms <= result.robust_time_ms <= result.avg_time_ms
+assert graph.get_execution_plan_engine_id() == results[0].engine_id
+good(graph.execute(handle, pack))
+print(outcome.name)
+"""
+
+
+def test_a_sweep_of_all_engines_is_stored(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", SWEEPS, os.path.dirname(__file__)]
+    for name, outcome in (("HIPDNN_CACHE_DIR", "WRITTEN"), ("HIPDNN_DISABLE_CACHE", "DECLINED_DISABLED")):
+        value = str(tmp_path) if outcome == "WRITTEN" else "1"
+        done = subprocess.run(words, env={**os.environ, name: value}, capture_output=True, text=True, timeout=120)
+        assert done.stdout.strip() == outcome, done.stderr
+    (file,) = tmp_path.rglob("*.jsonl")
+    assert "timesMs" in file.read_text()
+
+
+def test_a_sweep_of_some_engines_is_not_stored() -> None:
+    engine = next(config for config in built()[0].get_engine_configs() if config.knobs)
+    knob = hipdnn.KnobSetting(engine.knobs[0].knob_id, engine.knobs[0].default_value)
+    for prepare, config in (
+        (lambda graph: None, quick(engine_id_filter=[engine.engine_id])),
+        (lambda graph: graph.deselect_engines(["CPU_REFERENCE_ENGINE"]), quick()),
+        (lambda graph: good(graph.add_engines([engine.engine_id])), quick()),
+        (lambda graph: good(graph.add_engine(engine.engine_id, [knob])), quick()),
+    ):
+        graph, handle, pack = built()
+        prepare(graph)
+        results, outcome = graph.autotune_exhaustive_sweep(handle, pack, 0, WORKSPACE, config)
+        assert outcome is hipdnn.AutotuneCacheWriteOutcome.NOT_ATTEMPTED_PARTIAL_SWEEP
+        assert all(of.benchmarked is not of.excluded_by_caller for of in results)
+    assert quick().mode is hipdnn.TuneMode.STANDARD
+    for wrong, words in ((quick(timed_iterations=0), "timedIterations"), (None, "build_operation_graph")):
+        with pytest.raises(RuntimeError, match=f"autotune_exhaustive_sweep failed: .*{words}"):
+            hipdnn.Graph().autotune_exhaustive_sweep(handle, pack, 0, WORKSPACE, wrong)
 
 
 def test_compiled_plans_are_timed_until_times_agree() -> None:
