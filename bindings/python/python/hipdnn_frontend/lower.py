@@ -14,7 +14,7 @@ from hipdnn.node import Node
 from hipdnn.restored import is_output, uids_of
 
 from .attributes import Attributes
-from .tensor import Tensor
+from .tensor import VALUES, Tensor
 from .types import DataType, MoeGroupedMatmulMode, NormFwdPhase, PaddingMode, PointwiseMode
 
 __all__ = ["Lowered", "here", "lower"]
@@ -97,6 +97,8 @@ class Lowered(hipdnn.Graph):
             # In host memory, a tensor of more than one element is like any other.
             is_pass_by_value=is_number and (self._device != HOST or tensor.get_volume() <= 1), value=tensor._value,
         )  # fmt: skip
+        if tensor._value is not None:
+            made.value_type = VALUES[tensor._data_type][1] if tensor._data_type in VALUES else None
         self._bind(tensor, made)
         if tensor._ragged_offset is not None:
             made.set_ragged_offset(self.take(tensor._ragged_offset, label, "ragged_offset"))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hipdnn.address import TYPES, Address
-from hipdnn.device import HOST, Device, to_device
+from hipdnn.device import HOST, ROCM, Device, to_device
 
 from .buffer import DeviceBuffer
 from .lower import here
@@ -48,13 +48,22 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 
 
-def _exported(array: Any, what: str) -> tuple[Any, _DLTensor]:
-    """An array's DLPack capsule, which keeps the array, and the tensor in it."""
-    try:
-        # Read-only arrays are exported in the newer form alone.
-        capsule = array.__dlpack__(max_version=(1, 0))
-    except TypeError:
-        capsule = array.__dlpack__()
+#: How arrays are asked: read-only ones are exported in the newer form alone, and older libraries know no arguments.
+_ASKED: list[dict[str, Any]] = [{"max_version": (1, 0)}, {}]
+#: For their memory: a copy would end with the capsule.
+_ASKED_FOR_MEMORY: list[dict[str, Any]] = [{"max_version": (1, 0), "copy": False}, {"copy": False}, *_ASKED]
+
+
+def _exported(array: Any, what: str, asked: list[dict[str, Any]]) -> tuple[Any, _DLTensor]:
+    """An array's DLPack capsule, which keeps the array, and the tensor in it. Errors of the array's library are not changed."""
+    capsule = None
+    for named in asked:
+        try:
+            capsule = array.__dlpack__(**named)
+            break
+        except TypeError:
+            if not named:
+                raise
     for name in (b"dltensor_versioned", b"dltensor"):
         if _is_valid(capsule, name):
             at = _pointer_in(capsule, name)
@@ -66,6 +75,9 @@ def _exported(array: Any, what: str) -> tuple[Any, _DLTensor]:
 
 def _place_of(tensor: _DLTensor, what: str) -> Device:
     place = to_device((tensor.device_type, tensor.device_id))
+    if place[0] == ROCM and here() == HOST:
+        # Without a GPU, memory of the device is the host's, as a `DeviceBuffer` is.
+        return HOST
     if place != HOST and place[0] != here()[0]:
         expected = "memory of the host" + (f" or of a device of type {here()[0]}" if here() != HOST else "")
         raise ValueError(f"{what}: unsupported DLPack device_type={tensor.device_type}, expected {expected}")
@@ -87,7 +99,7 @@ def address_of(value: Any, what: str = "data pointer") -> tuple[int, Device | No
         except ValueError:
             return int(value.data_ptr()), None
     if hasattr(value, "__dlpack__"):
-        _, tensor = _exported(value, what)
+        _, tensor = _exported(value, what, _ASKED_FOR_MEMORY)
         return (tensor.data or 0) + tensor.byte_offset, _place_of(tensor, what)
     try:
         # Last: an array of one integer is a number, too, which is not where it is.
@@ -136,8 +148,9 @@ def tensor_from(array: Any, name: str) -> Tensor:
         raise TypeError(
             f"tensor_like(): is of type {type(array).__name__}, expected a Tensor or an array with __dlpack__"
         )
-    _capsule, of = _exported(array, "tensor_like()")
-    device = _place_of(of, "tensor_like()")
+    _capsule, of = _exported(array, "tensor_like()", _ASKED)
+    _place_of(of, "tensor_like()")
+    is_of_host = to_device((of.device_type, of.device_id)) == HOST
     kind = _TYPES.get((of.code, of.bits))
     if kind is None or of.lanes != 1:
         raise ValueError(f"tensor_like(): unsupported DLPack dtype (code={of.code}, bits={of.bits}, lanes={of.lanes})")
@@ -149,4 +162,4 @@ def tensor_from(array: Any, name: str) -> Tensor:
             stride.insert(0, step)
             step *= size
     made = Tensor().set_name(name).set_dim(dim).set_stride(stride).set_data_type(kind)
-    return made.set_is_pass_by_value(device == HOST)
+    return made.set_is_pass_by_value(is_of_host)

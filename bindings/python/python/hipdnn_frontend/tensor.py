@@ -10,7 +10,15 @@ from hipdnn.infer import packed
 from .error import Error, ErrorCode, bad
 from .types import DataType
 
-__all__ = ["Tensor", "TensorAttributes"]
+__all__ = ["VALUES", "Tensor", "TensorAttributes"]
+
+#: Types of numbers that are part of a graph: what they are in Python, and in hipDNN's JSON form.
+VALUES: dict[DataType, tuple[type, str]] = {
+    DataType.FLOAT: (float, "Float32Value"), DataType.DOUBLE: (float, "Float64Value"), DataType.HALF: (float, "Float16Value"),
+    DataType.BFLOAT16: (float, "BFloat16Value"), DataType.UINT8: (int, "Float8Value"), DataType.INT32: (int, "Int32Value"),
+    DataType.INT64: (int, "Int64Value"), DataType.BOOLEAN: (bool, "BoolValue"),
+}  # fmt: skip
+_INFERRED = ((bool, DataType.BOOLEAN), (int, DataType.INT64), (object, DataType.FLOAT))
 
 
 class Tensor:
@@ -28,7 +36,7 @@ class Tensor:
         self._data_type = DataType.NOT_SET
         self._is_virtual = False
         self._is_pass_by_value = False
-        self._value: float | None = None
+        self._value: bool | int | float | None = None
         self._ragged_offset: Tensor | None = None
 
     @staticmethod
@@ -125,10 +133,18 @@ class Tensor:
         self._is_pass_by_value = bool(is_pass_by_value)
         return self
 
-    def set_value(self, value: float) -> Tensor:
-        """Makes it a number that is part of the graph, of type float."""
+    def set_value(self, value: bool | int | float, data_type: DataType | None = None) -> Tensor:
+        """Makes it a number that is part of the graph: of a type, else of the tensor's, else of the one that fits the value."""
+        kind = self._data_type if data_type is None else DataType(data_type)
+        if kind is DataType.NOT_SET:
+            kind = next(of for python, of in _INFERRED if isinstance(value, python))
+        if kind not in VALUES:
+            names = ", ".join(of.name for of in VALUES)
+            raise ValueError(f"set_value(): the type is {kind.name}, expected one of {names}")
+        if self.get_volume() != 1:
+            raise ValueError(f"set_value(): the tensor has {self.get_volume()} elements, expected one")
         vars(self).update(
-            _value=float(value), _dim=[1], _stride=[1], _data_type=DataType.FLOAT, _is_pass_by_value=True,
+            _value=VALUES[kind][0](value), _dim=[1], _stride=[1], _data_type=kind, _is_pass_by_value=True,
             _is_virtual=False,
         )  # fmt: skip
         return self

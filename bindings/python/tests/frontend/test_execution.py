@@ -11,8 +11,10 @@ import hipdnn_frontend as hipdnn
 import numpy as np
 import pytest
 from builders import float_graph, good, plan
+from hipdnn.device import HOST
 from hipdnn_frontend import DataType, Tensor
 from hipdnn_frontend.hipdnn_frontend_python import _get_data_ptr
+from hipdnn_frontend.lower import here
 from hipdnn_frontend.pack import _DLTensor
 
 
@@ -36,9 +38,9 @@ class Pointed:
 class Offset:
     """Exports one float behind an address, as DLPack's ``byte_offset`` says."""
 
-    def __init__(self, address: int, offset: int) -> None:
+    def __init__(self, address: int, offset: int, device_type: int = 1) -> None:
         self._shape = (ctypes.c_int64 * 1)(1)
-        self._tensor = _DLTensor(address, 1, 0, 1, 2, 32, 1, self._shape, None, offset)
+        self._tensor = _DLTensor(address, device_type, 0, 1, 2, 32, 1, self._shape, None, offset)
 
     def __dlpack__(self, **_: Any) -> Any:
         new = ctypes.pythonapi.PyCapsule_New
@@ -83,6 +85,87 @@ def test_addresses() -> None:
             _get_data_ptr(wrong)
     with pytest.raises(ValueError, match="valid DLPack capsule"):
         _get_data_ptr(Nothing())
+
+
+class Copies:
+    """Exports copies alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, *, copy: bool | None = None, **named: Any) -> Any:
+        if copy is False:
+            raise BufferError("only as a copy")
+        return self._array.__dlpack__(**named)
+
+
+class Old:
+    """Exports as DLPack before 2023 said."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self._array.__dlpack__()
+
+
+class Fails:
+    def __dlpack__(self, **_: Any) -> Any:
+        raise RuntimeError("not today")
+
+
+def test_how_arrays_are_exported() -> None:
+    host = np.zeros((2, 3), np.float32)
+    assert hipdnn.Graph.tensor_like(Old(host)).get_dim() == [2, 3] and _get_data_ptr(Old(host)) == host.ctypes.data
+    # A copy would end before the execution; shape and type are those of the array.
+    with pytest.raises(BufferError, match="only as a copy"):
+        _get_data_ptr(Copies(host))
+    assert hipdnn.Graph.tensor_like(Copies(host)).get_dim() == [2, 3]
+    for call in (_get_data_ptr, hipdnn.Graph.tensor_like):
+        with pytest.raises(RuntimeError, match="not today"):
+            call(Fails())
+
+
+@pytest.mark.skipif(here() != HOST, reason="there is a GPU")
+def test_without_a_gpu_its_memory_is_the_hosts() -> None:
+    built = builders.pointwise()
+    handle = plan(built.graph)
+    tensors = (*built.inputs.values(), *built.outputs.values())
+    buffers = [hipdnn.DeviceBuffer(4 * tensor.get_volume()) for tensor in tensors]
+    pack = {tensor: Offset(buffer.ptr(), 0, 10) for tensor, buffer in zip(tensors, buffers)}
+    error, timing = built.graph.execute_timed_ext(handle, pack, Offset(buffers[0].ptr(), 0, 10))
+    good(error)
+    assert not timing.timed_out
+    assert not hipdnn.Graph.tensor_like(Offset(buffers[0].ptr(), 0, 10)).get_is_pass_by_value()
+    with pytest.raises(ValueError, match="device_type=2"):
+        _get_data_ptr(Offset(buffers[0].ptr(), 0, 2))
+
+
+def test_numbers_that_are_part_of_a_graph() -> None:
+    for value, data_type, wanted in (
+        (True, None, "BOOLEAN"), (3, None, "INT64"), (0.5, None, "FLOAT"), (1e-5, DataType.DOUBLE, "DOUBLE"),
+        (2, DataType.HALF, "HALF"), (1, DataType.BFLOAT16, "BFLOAT16"), (7, DataType.UINT8, "UINT8"), (-1, DataType.INT32, "INT32"),
+    ):  # fmt: skip
+        made = Tensor().set_value(value, data_type)
+        assert made.get_data_type() is DataType[wanted] and made.get_dim() == made.get_stride() == [1]
+        graph = float_graph()
+        x = Tensor.create([2], made.get_data_type())
+        graph.pointwise(x, made, hipdnn.PointwiseAttributes().set_mode(hipdnn.PointwiseMode.ADD)).set_output(True)
+        if wanted in ("FLOAT", "DOUBLE", "HALF", "BFLOAT16"):
+            good(graph.validate())
+            text = graph.to_json()
+            again = hipdnn.Graph()
+            good(again.from_json(text))
+            assert again.to_json() == text and again.to_binary() == graph.to_binary()
+    assert Tensor().set_data_type(DataType.HALF).set_value(0.5).get_data_type() is DataType.HALF
+    scale = hipdnn.Graph.tensor_like(np.ones((1, 1), np.float32)).set_value(0.5)
+    assert (scale.get_dim(), scale.get_data_type()) == ([1], DataType.FLOAT)
+    for tensor, kind, words in (
+        (Tensor(), DataType.FP8_E4M3, "is FP8_E4M3"),
+        (Tensor.create([2], DataType.FLOAT), None, "2 elements"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tensor.set_value(1, kind)
 
 
 def test_keys_and_values_of_executions() -> None:
