@@ -40,11 +40,6 @@ _IN_RULES = {
 class Autotune(Plans):
     """A graph whose plans are timed."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        #: Candidates that the program added; None until it adds one.
-        self._specs: list[Entry] | None = None
-
     def _arrays(self, variant_pack: Mapping[Any, Any]) -> dict[int, Any]:
         raise NotImplementedError
 
@@ -222,7 +217,7 @@ class Autotune(Plans):
         if is_sweep and self._specs is None:
             for engine in self._offered():
                 self._spec(engine, ())
-        if self._specs is not None and most is None:
+        if self._specs is not None and most is None and not self._entries:
             raise Refused("workspace_size: is None, expected a number of bytes for plan specs")
         if self._specs is None and (not self._entries or config.mode is TuneMode.EXHAUSTIVE):
             raise Refused(

@@ -48,6 +48,8 @@ class Plans:
         self._inner: Lowered | None = None
         self._native: _native.OperationGraph | None = None
         self._entries: list[Entry] = []
+        #: Candidates that the program added; None until it adds one.
+        self._specs: list[Entry] | None = None
         self._active = -1
         self._most_workspace: int | None = None
         self._barred: set[Any] = set()
@@ -163,9 +165,10 @@ class Plans:
 
     @as_error
     def build_plans(self, policy: BuildPlanPolicy = BuildPlanPolicy.HEURISTICS_CHOICE) -> None:
-        """Compiles the first plan that can be compiled, or all of them; executions use the first."""
+        """Compiles the first plan that can be compiled, or all of them; executions use the first. Candidates are plans, too."""
         self._built()
         self._active = -1
+        self._entries = self._entries or list(self._specs or ())
         for at, entry in enumerate(self._entries):
             if self._bar(entry) or not self._compile(entry) or self._bar(entry):
                 continue

@@ -250,6 +250,24 @@ def graph_first() -> str:
     return graph.get_engine_configs()[0].engine_name
 
 
+def test_candidates_are_built_before_they_are_timed() -> None:
+    """As hipdnn_torch does where it tunes."""
+    graph, handle, pack = built()
+    good(graph.add_all_engines())
+    good(graph.build_plans(hipdnn.BuildPlanPolicy.ALL))
+    assert graph.get_execution_plan_count() == len(graph.get_ranked_engine_ids()) >= 2
+    assert graph.get_execution_plan_engine_id() == graph.get_ranked_engine_ids()[0]
+    most = max(
+        graph.get_estimated_max_workspace_size(), graph.get_autotune_workspace_size(), graph.get_workspace_size()
+    )
+    good(graph.execute(handle, pack))
+    for sized in ({"workspace_size": most}, {}):
+        results = graph.autotune(handle, pack, 0, config=quick(), **sized)
+        assert all(result.succeeded for result in results) and len(results) == graph.get_execution_plan_count()
+    config = quick(engine_id_filter=graph.get_ranked_engine_ids()[:1])
+    assert len(graph.autotune_exhaustive_sweep(handle, pack, 0, most, config)[0]) == 1
+
+
 SWEEPS = """
 import sys, hipdnn_frontend as hipdnn
 sys.path.insert(0, sys.argv[1])
