@@ -18,10 +18,12 @@
 #include <iostream>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <sstream>
 
 #include "hipdnn_data_sdk/types.hpp"
+#include "hipdnn_data_sdk/utilities/EngineNames.hpp"
 #include "hipdnn_compat/checks.hpp"
 #include "hipdnn_compat/log_lines.hpp"
 
@@ -101,6 +103,22 @@ enum class AutotuneCacheWriteOutcome {
     DECLINED_UNKEYABLE,                 ///< The graph is not finalized.
     UNCHANGED,                          ///< The same ranking was stored already.
     NOT_ATTEMPTED_PARTIAL_SWEEP         ///< Not every engine was timed with its default knobs.
+};
+
+/** What the time of an execution contains. */
+enum class TimingQuality {
+    DEVICE_ONLY, ///< Work of the device, which waited until all of it had been submitted.
+    UNSTALLED,   ///< Also the device's waits for the program.
+    HOST_INCLUDED = UNSTALLED,
+    INVALID ///< Nothing was timed.
+};
+
+/** The time of one execution. */
+struct ExecutionTiming
+{
+    std::optional<float> elapsedMs; ///< Milliseconds.
+    TimingQuality quality = TimingQuality::INVALID;
+    bool timedOut = false; ///< Whether the device waited too long for the program.
 };
 
 inline const char* tuneModeToString(TuneMode mode) { return mode == TuneMode::EXHAUSTIVE ? "EXHAUSTIVE" : "STANDARD"; }
@@ -266,11 +284,69 @@ inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string&
 class Graph : public ::hipdnn::detail::GraphSettings<Graph>
 {
 public:
+    using Base = ::hipdnn::detail::GraphSettings<Graph>;
+    using Base::get_engine_configs;
+    using Base::get_plan_name;
+    using Base::get_plan_name_at_index;
+
     Graph() { this->_as_amd = true; }
 
+    /* Names need no handle; AMD's frontend takes one. */
+    Error get_plan_name(hipdnnHandle_t, std::string& name) const { return get_plan_name(name); }
+    Error get_plan_name_at_index(hipdnnHandle_t, int64_t index, std::string& name) const
+    {
+        return get_plan_name_at_index(index, name);
+    }
+    Error get_engine_configs(hipdnnHandle_t, std::vector<::hipdnn::EngineConfigInfo>& found,
+                             const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
+    {
+        return get_engine_configs(found, modes);
+    }
+
     /**
-     * Times every engine with its default knobs, after its own tuning, chooses the fastest, and stores the ranking for graphs that compute
-     * the same.
+     * Computes as execute() does, waits for the end and says how long it took. A device that can wait is held until all work is
+     * submitted, so that the time is the device's alone.
+     */
+    Error execute_timed_ext(hipdnnHandle_t handle, const std::unordered_map<int64_t, void*>& pack, void* workspace,
+                            ExecutionTiming& timing) const
+    {
+        timing = {};
+        const auto* plan = this->active();
+        if (plan == nullptr || !plan->ready())
+        {
+            return this->must_plan();
+        }
+        const ::hipdnn::detail::Descriptor control(HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
+        const char* attempt = "timing an execution";
+        HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(
+            control.set(HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &handle), attempt));
+        /* Whether it was held is asked later. */
+        static_cast<void>(control.set_flag(HIPDNN_ATTR_PROFILING_STALL_ARM_EXT, true));
+        Error error = ::hipdnn::detail::backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_START_EXT, true), attempt);
+        error = error.is_good() ? this->run(handle, *plan, pack, workspace, nullptr) : error;
+        if (error.is_good())
+        {
+            error = ::hipdnn::detail::backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_STOP_EXT, true), attempt);
+        }
+        static_cast<void>(control.set_flag(HIPDNN_ATTR_PROFILING_STALL_RELEASE_EXT, true));
+        HIPDNN_CPP_TRY(error);
+        HIPDNN_CPP_TRY(control.finalize(attempt));
+        float milliseconds = 0;
+        if (!control.value(HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, milliseconds))
+        {
+            return {ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library returned no time"};
+        }
+        bool held = false;
+        control.value(HIPDNN_ATTR_PROFILING_STALL_USED_EXT, HIPDNN_TYPE_BOOLEAN, held);
+        control.value(HIPDNN_ATTR_PROFILING_STALL_TIMED_OUT_EXT, HIPDNN_TYPE_BOOLEAN, timing.timedOut);
+        timing.elapsedMs = milliseconds;
+        timing.quality = held && !timing.timedOut ? TimingQuality::DEVICE_ONLY : TimingQuality::UNSTALLED;
+        return {};
+    }
+
+    /**
+     * Times every engine with its default knobs, after its own tuning, chooses the one with the least robustTimeMs unless the
+     * configuration ranks, and stores the ranking for graphs that compute the same.
      * @return as autotune(); what became of the ranking is no error
      */
     Error autotuneExhaustiveSweep(hipdnnHandle_t handle, const std::unordered_map<int64_t, void*>& pack,
@@ -285,6 +361,14 @@ public:
         sweep.mode = TuneMode::EXHAUSTIVE;
         sweep.primingFailurePolicy = PrimingFailurePolicy::BENCHMARK_UNPRIMED;
         sweep.continueOnPrimingFailure = true;
+        if (!sweep.rankingFn)
+        {
+            sweep.rankingFn = [](std::vector<AutotuneResult>& ranked) {
+                std::stable_sort(ranked.begin(), ranked.end(), [](const AutotuneResult& a, const AutotuneResult& b) {
+                    return a.robustTimeMs < b.robustTimeMs;
+                });
+            };
+        }
         if (workspace_size < 0)
         {
             return {ErrorCode::INVALID_VALUE, "workspaceSize is below 0"};

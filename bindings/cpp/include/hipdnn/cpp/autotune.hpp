@@ -40,15 +40,19 @@ struct AutotuneResultOf
     float minTimeMs = 0; ///< Milliseconds.
     float avgTimeMs = 0;
     float stddevMs = 0;
+    float robustTimeMs = 0; ///< The mean without the slowest quarter.
     int iterationsRun = 0;
     bool converged = false;
     int rank = -1; ///< 0 for the fastest one, -1 for one that failed.
     bool succeeded = false;
+    bool benchmarked = false;      ///< Whether it was timed, or timing it failed.
+    bool excludedByCaller = false; ///< Whether it was deselected, or needs more workspace than was given.
     std::string errorMessage;
     int64_t workspaceSize = 0; ///< Bytes.
     int64_t estimatedWorkspaceSize = 0;
     int compiledPlanIndex = -1;
     TuneMode modeUsed = TuneMode::STANDARD;
+    bool supportsExhaustive = false; ///< Whether the engine can tune itself.
     bool ranExhaustive = false;
     std::string exhaustiveNotRunReason;
     AutotuneStrategy strategyUsed = AutotuneStrategy::RUN_UNTIL_STABLE;
@@ -249,7 +253,16 @@ void sum_up(const Times& times, Result& result)
     result.minTimeMs = static_cast<float>(*std::min_element(times.begin(), times.end()));
     result.avgTimeMs = static_cast<float>(sum / count);
     result.stddevMs = static_cast<float>(root_of(std::max(0.0, squares / count - sum / count * (sum / count))));
-    result.succeeded = true;
+    Times ordered = times;
+    std::sort(ordered.begin(), ordered.end());
+    ordered.resize(ordered.size() - ordered.size() / 4);
+    double fast = 0;
+    for (const auto time : ordered)
+    {
+        fast += static_cast<double>(time);
+    }
+    result.robustTimeMs = static_cast<float>(fast / static_cast<double>(ordered.size()));
+    result.benchmarked = result.succeeded = true;
 }
 
 /** Executes something until its time is known; returns the times in milliseconds. */

@@ -150,6 +150,7 @@ private:
             result.exhaustiveNotRunReason = std::string("the engine has no knob ") + BENCHMARKING_KNOB;
             return {};
         }
+        result.supportsExhaustive = true;
         std::vector<KnobSetting> settings = candidate.list();
         settings.emplace_back(BENCHMARKING_KNOB, int64_t{1});
         Plan plan;
@@ -165,6 +166,7 @@ private:
                  const AutotuneConfig& config, AutotuneResult& result) const
     {
         Error error;
+        result.benchmarked = true;
         wait_for_device(handle);
         for (int i = 0; i < config.warmupIterations && error.is_good(); i++)
         {
@@ -379,6 +381,7 @@ private:
             result.workspaceSize = std::max<int64_t>(plan.workspace, 0);
             if (error.is_good() && most >= 0 && plan.workspace > most)
             {
+                result.excludedByCaller = true;
                 error = {ErrorCode::INVALID_VALUE, detail::join({"the plan needs ", plan.workspace,
                                                                  " bytes of workspace, expected at most ", most})};
             }
@@ -387,6 +390,7 @@ private:
                 return {ErrorCode::INVALID_VALUE,
                         detail::join({"autotune(): the workspace is null, expected ", plan.workspace, " bytes"})};
             }
+            result.excludedByCaller = result.excludedByCaller || plan.barred;
             result.errorMessage = error.err_msg;
             if (error.is_good())
             {

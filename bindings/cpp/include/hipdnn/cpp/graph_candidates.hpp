@@ -157,6 +157,21 @@ public:
         return {};
     }
 
+    /** As before; candidates are plans, too, if no others were made. */
+    Error build_plans(BuildPlanPolicy policy = BuildPlanPolicy::HEURISTICS_CHOICE)
+    {
+        if (_candidates != nullptr && _plans.empty())
+        {
+            for (const Candidate& candidate : *_candidates)
+            {
+                Plan plan;
+                HIPDNN_CPP_TRY(make_plan(candidate.engine, candidate.list(), plan));
+                _plans.push_back(std::move(plan));
+            }
+        }
+        return Base::build_plans(policy);
+    }
+
     /** @param bytes the largest expected workspace of any candidate */
     Error get_estimated_max_workspace_size(int64_t& bytes) const
     {
