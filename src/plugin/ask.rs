@@ -4,11 +4,12 @@ use std::ffi::c_int;
 
 use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
+use hipdnn_plugin_sdk::wire::{self, EngineConfig};
 use smallvec::SmallVec;
 
 use super::admission::first_duplicate;
 use super::asking::Asking;
-use super::{EngineDetails, EngineRef, Plugin, Session, check, gate, required_knobs};
+use super::{EngineDetails, EngineRef, Plugin, Session, check, gate, numerics, required_knobs};
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result, Status};
@@ -132,12 +133,17 @@ fn ask(
     Ok(())
 }
 
-/// Whether an engine has the knobs that the environment asks for; tells why it is left out, as plugins do.
+/// Whether an engine has the knobs that the environment asks for, or needs none; tells why it is left out, as plugins do.
 #[cold]
 fn has_required_knobs(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<bool> {
     let described = session.engine(engine)?;
     let details = EngineDetails::fetch(session, graph, engine, described.id)?;
-    let reason = required_knobs::reason_left_out(details.as_ref().map_or(&[], |details| details.knobs()));
+    let numerics = || {
+        let config = EngineConfig { engine_id: described.id, knobs: Vec::new() };
+        numerics::ask(session, engine, graph, &wire::write_engine_config(&config))
+    };
+    let knobs = details.as_ref().map_or(&[][..], |details| details.knobs());
+    let reason = required_knobs::reason_left_out(knobs, numerics)?;
     if let Some(reason) = &reason {
         let severity = Severity::HIPDNN_SEV_INFO as c_int;
         log::component_line(severity, &format!("{}: {reason}", described.display_name()));

@@ -173,6 +173,14 @@ impl WantedNotes {
 }
 
 #[cfg(test)]
+impl EngineNumerics {
+    /// These notes, which no knob changes.
+    pub fn with(notes: Vec<c_int>) -> Self {
+        Self { notes, knobs: Vec::new() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,22 +1,29 @@
 //! Knobs that the environment turns on in every plan.
 
+use std::ffi::c_int;
+
+use hipdnn_plugin_sdk::numerics::NumericalNote;
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting};
 
+use super::numerics::EngineNumerics;
 use crate::lock::OnceLock;
 use crate::log;
+use crate::status::Result;
 
 /// A knob that a variable turns on.
 struct Switch {
     variable: &'static str,
     knob: &'static str,
-    /// Whether engines without the knob are left out.
-    is_promise: bool,
+    /// The note that breaks the variable's promise: an engine that may have it and lacks the knob is left out.
+    broken_by: Option<c_int>,
 }
 
-/// A promise about results needs the knob; an engine without the other one computes subnormal numbers exactly.
+const BATCH_DEPENDENT: c_int = NumericalNote::HIPDNN_NUMERICAL_NOTE_BATCH_DEPENDENT_EXT as c_int;
+
+/// The first is a promise about results; an engine without the other's knob computes subnormal numbers exactly.
 const SWITCHES: [Switch; 2] = [
-    Switch { variable: "HIPDNN_BATCH_INVARIANT", knob: "batch_invariant", is_promise: true },
-    Switch { variable: "HIPDNN_FLUSH_SUBNORMALS", knob: "flush_subnormals", is_promise: false },
+    Switch { variable: "HIPDNN_BATCH_INVARIANT", knob: "batch_invariant", broken_by: Some(BATCH_DEPENDENT) },
+    Switch { variable: "HIPDNN_FLUSH_SUBNORMALS", knob: "flush_subnormals", broken_by: None },
 ];
 
 /// The variables that are on. Read once.
@@ -40,14 +47,30 @@ fn is_on(variable: &str) -> bool {
 
 /// Whether an engine can lack a knob that it must have.
 pub fn are_required() -> bool {
-    on().iter().any(|switch| switch.is_promise)
+    on().iter().any(|switch| switch.broken_by.is_some())
 }
 
-/// Why an engine with these knobs is left out, if it is.
-pub fn reason_left_out(knobs: &[Knob]) -> Option<String> {
-    let lacks = |switch: &&&Switch| switch.is_promise && !has(knobs, switch.knob);
-    let Switch { variable, knob, .. } = on().iter().find(lacks)?;
-    Some(format!("it has no knob \"{knob}\", which {variable}=1 asks for"))
+/// Why an engine with these knobs is left out, if it is. `numerics` asks it what it does to numbers.
+pub fn reason_left_out(
+    knobs: &[Knob],
+    numerics: impl Fn() -> Result<Option<EngineNumerics>>,
+) -> Result<Option<String>> {
+    first_broken(on(), knobs, numerics)
+}
+
+fn first_broken(
+    on: &[&Switch],
+    knobs: &[Knob],
+    numerics: impl Fn() -> Result<Option<EngineNumerics>>,
+) -> Result<Option<String>> {
+    for Switch { variable, knob, broken_by } in on {
+        let Some(note) = broken_by.filter(|_| !has(knobs, knob)) else { continue };
+        // An engine that does not say what it does may do anything.
+        if numerics()?.is_none_or(|numerics| numerics.notes.contains(&note)) {
+            return Ok(Some(format!("it has no knob \"{knob}\", which {variable}=1 asks for")));
+        }
+    }
+    Ok(None)
 }
 
 /// The settings that the environment adds to those of a program, for an engine with these knobs. The program's own settings of
@@ -76,6 +99,21 @@ fn has(knobs: &[Knob], id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_engine_without_the_knob_is_left_out_unless_it_says_that_it_keeps_the_promise() {
+        let on = [&SWITCHES[0], &SWITCHES[1]];
+        let reason = |knobs: &[Knob], notes: Option<Vec<c_int>>| {
+            let numerics = || Ok(notes.clone().map(EngineNumerics::with));
+            first_broken(&on, knobs, numerics).unwrap()
+        };
+        let knob = [Knob::flag("batch_invariant", "", false)];
+        let why = "it has no knob \"batch_invariant\", which HIPDNN_BATCH_INVARIANT=1 asks for";
+        assert_eq!(reason(&knob, None), None);
+        assert_eq!(reason(&[], None).as_deref(), Some(why));
+        assert_eq!(reason(&[], Some(vec![BATCH_DEPENDENT])).as_deref(), Some(why));
+        assert_eq!(reason(&[], Some(vec![])), None);
+    }
 
     #[test]
     fn a_programs_own_setting_counts_and_other_engines_get_none() {
