@@ -125,19 +125,23 @@ fn strides(tensor: &Tensor, size: i64) -> Result<Vec<i64>> {
     let (Some(own), Some(step)) = (tensor.dims.first(), tensor.strides.first()) else { return Ok(strides) };
     let rest = tensor.dims.iter().zip(&tensor.strides).skip(1);
     let extent = rest.map(|(dim, stride)| (dim - 1).max(0) * stride).sum::<i64>() + 1;
-    if *step >= extent {
+    if *step >= extent || tensor.dims.contains(&0) {
         return Ok(strides);
     }
     if *own <= 1 {
         strides.iter_mut().take(1).for_each(|stride| *stride = extent);
         return Ok(strides);
     }
+    let refuse = |why: &str| {
+        Err(Failure::work(format!("the batch of {} cannot be resized: its items {why}", tensor.label())))
+    };
+    let inner = tensor.dims.iter().zip(&tensor.strides).skip(1).filter(|(_, stride)| *stride <= step);
+    if inner.map(|(dim, stride)| (dim - 1).max(0) * stride).sum::<i64>() + 1 > *step {
+        return refuse("share elements");
+    }
     for stride in strides.iter_mut().skip(1).filter(|stride| **stride > *step) {
-        if *stride % own != 0 {
-            let label = tensor.label();
-            return Err(Failure::work(format!(
-                "the batch of {label} cannot be resized: its items are interleaved"
-            )));
+        if *stride % own != 0 || *stride < own * step {
+            return refuse("are interleaved");
         }
         *stride = *stride / own * size;
     }
@@ -271,5 +275,10 @@ mod tests {
         assert_eq!(of(&[2, 3, 4], &[1, 8, 2], 7), Some(vec![1, 28, 7]));
         assert_eq!(of(&[1, 3, 4], &[1, 4, 1], 7), Some(vec![12, 4, 1]));
         assert_eq!(of(&[2, 3], &[1, 5], 7), None);
+        // Items that share elements are no batch.
+        assert_eq!(of(&[4, 4], &[1, 1], 7), None);
+        assert_eq!(of(&[4, 4], &[0, 1], 7), None);
+        assert_eq!(of(&[2, 2, 2], &[4, 2, 6], 7), None);
+        assert_eq!(of(&[2, 0, 3], &[0, 3, 1], 7), Some(vec![0, 3, 1]));
     }
 }

@@ -86,7 +86,7 @@ float32. Tensors are named by their uids, or by their names where they have any.
 
 Examples:
   hipdnn run graph.json --check
-  hipdnn run graph.json --invariant --engine CPU_ENGINE
+  hipdnn run graph.json --invariant --knob batch_invariant=1
   hipdnn run graph.json --engine CPU_ENGINE --in 1=x.npy --in 2=w.npy --out 3=y.npy")]
     Run(Run),
     /// Run bundles, graphs with the values of their tensors, and compare the results.
@@ -295,8 +295,9 @@ pub struct Run {
     pub graph: PathBuf,
     #[command(flatten)]
     pub choice: Choice,
-    /// Compare the bits of each item of the batch with those that it has in batches of 1, 2, 3 and 7, in another order, at other
-    /// addresses, and with 1, 2 and 4 threads, and fail if they differ.
+    /// Compare the bits of each item of the batch with those that it has in batches of 1, 2, 3, 7 and 32, in another order, at
+    /// other addresses, and with 1, 2, 4, 7 and 16 threads, and fail if they differ. Engines promise equal bits with the knob
+    /// batch_invariant=1.
     #[arg(long, conflicts_with_all = ["check", "outputs"])]
     pub invariant: bool,
     #[command(flatten)]
