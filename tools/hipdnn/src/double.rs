@@ -88,12 +88,16 @@ pub fn part(graph: &Graph, text: &Value, nodes: Range<usize>) -> Option<Value> {
     let offsets = graph.tensors.iter().filter(|tensor| uids.contains(&tensor.uid));
     let offsets: Vec<i64> = offsets.filter_map(|tensor| tensor.ragged_offset).collect();
     uids.extend(offsets);
-    let mut part = text.clone();
-    list(&mut part, "tensors")?
-        .retain(|tensor| tensor["uid"].as_i64().is_some_and(|uid| uids.contains(&uid)));
-    list(&mut part, "tensors")?.iter_mut().for_each(|tensor| set(tensor, "virtual", false));
-    let all = list(&mut part, "nodes")?;
-    *all = all.get(nodes)?.to_vec();
+    // Graphs may have thousands of nodes: only what the part has is copied.
+    let of = |key: &str| text.get(key)?.as_array();
+    let is_read = |tensor: &&Value| tensor["uid"].as_i64().is_some_and(|uid| uids.contains(&uid));
+    let mut tensors: Vec<Value> = of("tensors")?.iter().filter(is_read).cloned().collect();
+    tensors.iter_mut().for_each(|tensor| set(tensor, "virtual", false));
+    let nodes = of("nodes")?.get(nodes)?.to_vec();
+    let others = text.as_object()?.iter().filter(|(key, _)| !matches!(key.as_str(), "tensors" | "nodes"));
+    let mut part: Value = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    set(&mut part, "tensors", tensors);
+    set(&mut part, "nodes", nodes);
     Some(part)
 }
 

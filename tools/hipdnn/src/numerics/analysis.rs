@@ -241,8 +241,9 @@ fn measure(
         reasons: Vec::new(),
     };
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
-    let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &state.own, notes).ok());
-    let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, state) } else { None };
+    let read = chain.read_by(node, &state.own);
+    let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &read, notes).ok());
+    let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, &read) } else { None };
     for port in &node.outputs {
         let (Some(tensor), Some(own), Some(rest), Some(exact)) =
             (graph.tensor(port.uid), written.get(&port.uid), state.rest.get(&port.uid), exact.get(&port.uid))
@@ -307,9 +308,9 @@ fn measure(
 }
 
 /// What a node writes in exact arithmetic if its operands move a little.
-fn moved(chain: &Chain<'_>, place: usize, state: &State) -> Option<Values> {
+fn moved(chain: &Chain<'_>, place: usize, read: &Values) -> Option<Values> {
     let graph = chain.graph;
-    let mut moved = state.own.clone();
+    let mut moved = read.clone();
     for (uid, array) in &mut moved {
         if graph.tensor(*uid).is_none_or(|tensor| tensor.data_type.is_integer()) {
             continue;

@@ -62,6 +62,13 @@ impl<'a> Chain<'a> {
         self.exactly(double::part(self.graph, &self.text, place..place + 1), values)
     }
 
+    /// The values that a node reads.
+    pub fn read_by(&self, node: &Node, values: &Values) -> Values {
+        let tensors = node.inputs.iter().filter_map(|port| self.graph.tensor(port.uid));
+        let uids = tensors.flat_map(|tensor| [Some(tensor.uid), tensor.ragged_offset]);
+        uids.flatten().filter_map(|uid| Some((uid, values.get(&uid)?.clone()))).collect()
+    }
+
     /// What a sum writes in double precision if each of its terms is positive. Winograd adds up all values of a tile: each counts
     /// as the largest.
     pub fn sizes_of_terms(&self, place: usize, values: &Values, notes: Option<&Numerics>) -> Result<Values> {
