@@ -9,6 +9,7 @@ use super::chain::{Chain, Values};
 use super::measure::{change, norm, of_norm, relative, ulps};
 use super::reasons::{Evidence, reasons};
 use crate::computation::{Arrays, mixed};
+use crate::data_type::DataType;
 use crate::double;
 use crate::failure::Result;
 use crate::graph::{Graph, Node};
@@ -17,6 +18,9 @@ use crate::tensor::{Array, steps};
 
 /// How far inputs without an error are moved to learn how a node's errors grow.
 const MOVED: f64 = 1e-9;
+
+/// A loss of more digits is told.
+pub const LOSES: f64 = 1.0;
 
 /// A node's errors: over all tensors that it writes, the largest.
 #[derive(Clone, Debug, Serialize)]
@@ -115,7 +119,7 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
     let results: Values = results.iter().cloned().collect();
     let wanted = results.keys().filter_map(|uid| graph.tensor(*uid)).map(|tensor| tensor.data_type);
     let wanted = wanted.filter(|it| !it.is_integer()).map(|it| steps(it).0).fold(f64::INFINITY, f64::min);
-    let wanted = if wanted.is_finite() { wanted } else { steps(crate::data_type::DataType::Float).0 };
+    let wanted = if wanted.is_finite() { wanted } else { steps(DataType::Float).0 };
     let mut rows = Vec::new();
     let mut shares = Vec::new();
     for (place, node) in graph.nodes.iter().enumerate() {
@@ -243,6 +247,7 @@ fn measure(
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
     let read = chain.read_by(node, &state.own);
     let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &read, notes).ok());
+    let unstored = writes_integers(graph, node).then(|| chain.without_integers(place, &read).ok()).flatten();
     let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, &read) } else { None };
     for port in &node.outputs {
         let (Some(tensor), Some(own), Some(rest), Some(exact)) =
@@ -285,6 +290,7 @@ fn measure(
             condition,
             wanted,
             constant: constant_operand(graph, node, &state.own),
+            unstored: unstored.as_ref().and_then(|unstored| unstored.get(&port.uid)),
         };
         for reason in reasons(&evidence) {
             if !row.reasons.contains(&reason) {
@@ -305,6 +311,16 @@ fn measure(
         row.reasons.push("not measured in double precision: it rounds by definition".to_owned());
     }
     row
+}
+
+/// Whether a node rounds numbers to integers, which may be larger than their type.
+fn writes_integers(graph: &Graph, node: &Node) -> bool {
+    let is_integer = |uid: i64| {
+        let data_type = graph.tensor(uid).map(|tensor| tensor.data_type);
+        data_type.is_some_and(|data_type| data_type.is_integer() && data_type != DataType::Boolean)
+    };
+    matches!(node.operation.as_str(), "Pointwise" | "Matmul" | "ConvolutionFwd" | "Reduction")
+        && node.outputs.iter().any(|port| is_integer(port.uid))
 }
 
 /// What a node writes in exact arithmetic if its operands move a little.
@@ -347,7 +363,6 @@ fn operation(node: &Node) -> String {
 /// The node that loses most digits among those whose errors, or whose operands' errors, reach the results.
 fn culprit(graph: &Graph, rows: &[Row]) -> Option<usize> {
     const REACHES: f64 = 0.05;
-    const LOSES: f64 = 1.0;
     let share = |place: usize| {
         let (mut open, mut seen) = (vec![place], HashSet::new());
         let mut share = 0.0;

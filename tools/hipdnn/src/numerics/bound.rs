@@ -56,7 +56,13 @@ pub fn bound(
     let (sum, inside) = (values(exact), gamma * values(sizes));
     let underflow = smallest / 2.0 * (exact.values.len() as f64).sqrt();
     let all = inside + store * (sum + inside) + underflow;
-    if sum > 0.0 { all / sum } else { f64::INFINITY }
+    match (sum > 0.0, inside > 0.0) {
+        (true, _) => all / sum,
+        // The terms may be of any size beside a sum of 0.
+        (_, true) => f64::INFINITY,
+        // No term, or zeros only.
+        _ => 0.0,
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +101,17 @@ mod tests {
             bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
         };
         assert!(of(65000.0) < 1e-3 && of(65504.0).is_infinite());
+    }
+
+    #[test]
+    fn zeros_alone_are_summed_without_an_error() {
+        let tensors = (1..=3).map(|uid| tensor(uid, "", &[2], false)).collect();
+        let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
+        let of = |sizes: &[f64]| {
+            let sums = (&array(sizes), &array(&[0.0, 0.0]));
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
+        };
+        assert_eq!((of(&[0.0, 0.0]), of(&[0.0, 2.0])), (0.0, f64::INFINITY));
     }
 
     #[test]

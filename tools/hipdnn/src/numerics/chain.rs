@@ -62,6 +62,21 @@ impl<'a> Chain<'a> {
         self.exactly(double::part(self.graph, &self.text, place..place + 1), values)
     }
 
+    /// What a node writes in double precision if types of integers held every number.
+    pub fn without_integers(&self, place: usize, values: &Values) -> Result<Values> {
+        let mut part = double::part(self.graph, &self.text, place..place + 1);
+        let written = |tensor: &Value| {
+            let ports = self.graph.nodes.get(place).into_iter().flat_map(|node| &node.outputs);
+            tensor["uid"].as_i64().is_some_and(|uid| ports.into_iter().any(|port| port.uid == uid))
+        };
+        for tensor in part.iter_mut().filter_map(|part| double::list(part, "tensors")).flatten() {
+            if written(tensor) {
+                double::set(tensor, "data_type", "double");
+            }
+        }
+        self.exactly(part, values)
+    }
+
     /// The values that a node reads.
     pub fn read_by(&self, node: &Node, values: &Values) -> Values {
         let tensors = node.inputs.iter().filter_map(|port| self.graph.tensor(port.uid));

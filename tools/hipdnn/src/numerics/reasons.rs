@@ -1,7 +1,7 @@
 //! What the loss of a node comes from, in plain words.
 
 use super::measure::{largest, norm, of_norm};
-use crate::double::mode;
+use crate::double::{self, mode};
 use crate::graph::{Graph, Node, Tensor};
 use crate::rounding::{accumulator, terms};
 use crate::tensor::{self, Array, steps};
@@ -14,6 +14,9 @@ const GROWS: f64 = 16.0;
 
 /// An error that is this multiple of the store's does not come from the store.
 const BEYOND_STORE: f64 = 16.0;
+
+/// How reasons begin that tell of numbers beyond a type without infinities.
+pub const SATURATION: &str = "saturation";
 
 /// What is known of a tensor that a node writes.
 pub struct Evidence<'a> {
@@ -37,6 +40,8 @@ pub struct Evidence<'a> {
     pub wanted: f64,
     /// The operand that is the same number everywhere, and the other one.
     pub constant: Option<(f64, &'a Array)>,
+    /// Before a store to a type of integers.
+    pub unstored: Option<&'a Array>,
 }
 
 /// The reasons, the most serious first.
@@ -59,7 +64,7 @@ pub fn short(number: f64) -> String {
 fn overflow(of: &Evidence<'_>) -> Option<String> {
     let data_type = of.tensor.data_type;
     if data_type.is_integer() {
-        return None;
+        return saturation(of);
     }
     let end = tensor::largest(data_type);
     let mut pairs = of.own.values.iter().zip(&of.exact.values);
@@ -73,13 +78,36 @@ fn overflow(of: &Evidence<'_>) -> Option<String> {
         });
     }
     if pairs.any(|(own, _)| !own.is_finite()) {
-        return Some("its operands already make it infinite or NaN".to_owned());
+        let already = || "its operands already make it infinite or NaN".to_owned();
+        return Some(no_epsilon(of).unwrap_or_else(already));
     }
     match (is_beyond, greatest > end / 8.0) {
-        (true, _) => Some(format!("saturation: {ends}")),
+        (true, _) => Some(format!("{SATURATION}: {ends}")),
         (_, true) => Some(format!("near overflow: {ends}")),
         _ => None,
     }
+}
+
+/// Numbers that a type of integers does not hold. What it cuts is below 1.
+fn saturation(of: &Evidence<'_>) -> Option<String> {
+    let data_type = of.tensor.data_type;
+    let (low, high) = data_type.whole_range();
+    let values = || of.unstored.into_iter().flat_map(|array| &array.values).copied();
+    let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+    if most >= high + 1.0 {
+        return Some(format!("{SATURATION}: values up to {}, {data_type} ends at {high}", short(most)));
+    }
+    let begins = || format!("{SATURATION}: values down to {}, {data_type} begins at {low}", short(least));
+    (least <= low - 1.0).then(begins)
+}
+
+/// An epsilon of a norm that is 0 in its own type.
+fn no_epsilon(of: &Evidence<'_>) -> Option<String> {
+    let tensor = of.graph.tensor(of.node.input("epsilon")?)?;
+    let epsilon = double::constant(of.graph, tensor.uid)?;
+    let held = Array { dims: vec![1], values: vec![epsilon] }.rounded(tensor.data_type);
+    (held.values[..] == [0.0])
+        .then(|| format!("epsilon {} is 0 in {}, and so is a variance", short(epsilon), tensor.data_type))
 }
 
 /// A small constant that a sum does not hold.

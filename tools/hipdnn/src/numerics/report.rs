@@ -1,8 +1,8 @@
 //! The analysis of a graph with an engine, for people and programs.
 
-use super::analysis::{Analysis, Row, analyse};
+use super::analysis::{Analysis, LOSES, Row, analyse};
 use super::chain::Chain;
-use super::reasons::short;
+use super::reasons::{SATURATION, short};
 use crate::computation::{Arrays, Computation, Loaded, place_of, plan};
 use crate::failure::{Failure, Result};
 use crate::graph::Graph;
@@ -147,18 +147,35 @@ fn text(graph: &Graph, engine: &str, found: &Analysis) -> String {
             short(nodes)
         ));
     }
-    match found.culprit.and_then(|place| found.rows.get(place)) {
-        Some(row) => {
-            let why = row.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
-            text.push_str(&format!(
-                "node {} ({}) loses {:.1} of {:.1} digits{why}\n",
-                label(row),
-                row.operation,
-                row.lost,
-                found.digits
-            ));
-        }
-        None => text.push_str("no node loses digits\n"),
-    }
+    text.push_str(&verdict(found));
     text
+}
+
+/// The node that loses most, or what several lose together, or why there is no loss to tell.
+fn verdict(found: &Analysis) -> String {
+    let why = |row: &Row| row.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let name = |row: &Row| format!("node {} ({})", label(row), row.operation);
+    let digits = found.digits;
+    if let Some(row) = found.culprit.and_then(|place| found.rows.get(place)) {
+        return format!("{} loses {:.1} of {digits:.1} digits{}\n", name(row), row.lost, why(row));
+    }
+    let first = |is_there: &dyn Fn(&Row) -> bool| found.rows.iter().find(|row| is_there(row));
+    if let Some(row) = first(&|row| row.infinities + row.nans > 0) {
+        return format!("no node loses digits, {} is the first that is not finite{}\n", name(row), why(row));
+    }
+    if let Some(row) = first(&|row| row.reasons.iter().any(|reason| reason.starts_with(SATURATION))) {
+        return format!("no node loses digits by more than its type rounds, {}{}\n", name(row), why(row));
+    }
+    let error = found.results.iter().map(|result| result.node_by_node.0).fold(0.0, f64::max);
+    let lost = digits + error.min(1.0).log10();
+    let most = found.rows.iter().rev().max_by(|a, b| a.share.total_cmp(&b.share));
+    match most.filter(|_| lost > LOSES) {
+        Some(row) => format!(
+            "no node alone loses digits, all together lose {lost:.1} of {digits:.1}, {} of that by {}{}\n",
+            percent(row.share),
+            name(row),
+            why(row)
+        ),
+        None => "no node loses digits\n".to_owned(),
+    }
 }

@@ -69,6 +69,42 @@ fn an_accumulator_in_single_precision_for_doubles_is_named() {
 }
 
 #[test]
+fn an_epsilon_that_its_own_type_does_not_hold_is_told() {
+    let scratch = Scratch::new("no-epsilon");
+    let x = scratch.file("x.npy");
+    npy_of(&x, &[2, 64], |place| if place < 64 { 0.0 } else { (place * 37 % 101) as f32 / 101.0 });
+    let line = verdict("loss_epsilon_is_zero", &["--in", &format!("x={x}")]);
+    assert_eq!(
+        line,
+        "no node loses digits, node 0 \"norm\" (RMSNorm) is the first that is not finite: epsilon 1.0e-9 is 0 in half, \
+         and so is a variance"
+    );
+}
+
+#[test]
+fn integers_that_saturate_are_told() {
+    let line = verdict("loss_saturates", &[]);
+    assert!(
+        line.starts_with("no node loses digits by more than its type rounds, node 1 \"quantize\" "),
+        "{line}"
+    );
+    assert!(line.ends_with(", int8 ends at 127"), "{line}");
+    let line = verdict("int8_matmul_compute_int32", &[]);
+    assert!(!line.contains("saturation"), "{line}");
+}
+
+#[test]
+fn a_loss_that_many_nodes_share_is_told() {
+    let scratch = Scratch::new("many");
+    let x = scratch.file("x.npy");
+    // Each sum rounds down by nearly half a step.
+    npy_of(&x, &[1, 16], |_| 4.0);
+    let line = verdict("loss_of_many_sums", &["--in", &format!("x={x}")]);
+    assert!(line.starts_with("no node alone loses digits, all together lose 1."), "{line}");
+    assert!(line.contains(" of 3.3, 4.2 % of that by node 0 \"add0\" (Pointwise add): epsilon "), "{line}");
+}
+
+#[test]
 fn shares_and_errors_are_also_json_and_a_picture() {
     let scratch = Scratch::new("numerics");
     let path = scratch.file("errors.svg");
