@@ -116,6 +116,15 @@ pub fn accumulator(node: &Node) -> DataType {
     if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float }
 }
 
+/// The smallest normal number of a type that processors flush below it; `half` is converted first, and then normal.
+pub fn normal(data_type: DataType) -> f64 {
+    match data_type {
+        DataType::Double => f64::MIN_POSITIVE,
+        DataType::Float | DataType::Bfloat16 | DataType::Unset => f64::from(f32::MIN_POSITIVE),
+        _ => 0.0,
+    }
+}
+
 /// Half a step of the type in which a step adds up: of several, the shortest.
 fn unit(node: &Node, notes: &Numerics) -> f64 {
     let own = steps(accumulator(node)).0;
@@ -184,6 +193,11 @@ pub struct Limits<'a> {
 }
 
 impl Limits<'_> {
+    /// Whether a step may count subnormal numbers as zeros.
+    pub fn flushes(&self) -> bool {
+        self.steps.into_iter().flatten().any(|step| step.numerics.flushes())
+    }
+
     /// What the step says that computes a node.
     fn notes(&self, place: usize) -> Option<&Numerics> {
         let step = self.steps?.iter().find(|step| step.nodes.contains(&place))?;
@@ -221,7 +235,7 @@ impl Limits<'_> {
                 certain += own.certain() - own.fixed;
                 fixed += own.fixed;
             }
-            if notes.is_some_and(|notes| notes.notes.iter().any(|note| note == "FLUSH_SUBNORMALS")) {
+            if notes.is_some_and(Numerics::flushes) {
                 flushed += terms(graph, node) * f64::from(f32::MIN_POSITIVE);
             }
         }

@@ -81,6 +81,11 @@ pub struct Numerics {
 }
 
 impl Numerics {
+    /// Whether subnormal numbers may count as zeros.
+    pub fn flushes(&self) -> bool {
+        self.notes.iter().any(|note| note == "FLUSH_SUBNORMALS")
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -13,6 +13,7 @@ use crate::data_type::DataType;
 use crate::double;
 use crate::failure::Result;
 use crate::graph::{Graph, Node};
+use crate::rounding::normal;
 use crate::steps::Numerics;
 use crate::tensor::{Array, steps};
 
@@ -247,6 +248,8 @@ fn measure(
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
     let read = chain.read_by(node, &state.own);
     let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &read, notes).ok());
+    let flushes = notes.is_some_and(Numerics::flushes);
+    let reads_subnormals = flushes && reads_subnormals(graph, node, &read);
     let unstored = writes_integers(graph, node).then(|| chain.without_integers(place, &read).ok()).flatten();
     let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, &read) } else { None };
     for port in &node.outputs {
@@ -278,7 +281,7 @@ fn measure(
         let sizes = sizes.as_ref().and_then(|sizes| sizes.get(&port.uid));
         let terms_over_sum = sizes.map(|sizes| of_norm(norm(sizes.values.iter().copied()), rest));
         let sizes = sizes.filter(|_| !tensor.data_type.is_integer());
-        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest), notes));
+        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest), (notes, reads_subnormals)));
         let evidence = Evidence {
             graph,
             node,
@@ -290,6 +293,7 @@ fn measure(
             condition,
             wanted,
             constant: constant_operand(graph, node, &state.own),
+            flushes: (flushes, reads_subnormals),
             unstored: unstored.as_ref().and_then(|unstored| unstored.get(&port.uid)),
         };
         for reason in reasons(&evidence) {
@@ -311,6 +315,15 @@ fn measure(
         row.reasons.push("not measured in double precision: it rounds by definition".to_owned());
     }
     row
+}
+
+/// Whether a node reads subnormal numbers of a type that may be flushed.
+fn reads_subnormals(graph: &Graph, node: &Node, read: &Values) -> bool {
+    node.inputs.iter().any(|port| {
+        let normal = graph.tensor(port.uid).map_or(0.0, |tensor| normal(tensor.data_type));
+        let is_subnormal = |value: &f64| *value != 0.0 && value.abs() < normal;
+        read.get(&port.uid).is_some_and(|array| array.values.iter().any(is_subnormal))
+    })
 }
 
 /// Whether a node rounds numbers to integers, which may be larger than their type.

@@ -7,7 +7,7 @@ use super::measure::norm;
 use crate::data_type::DataType;
 use crate::double::mode;
 use crate::graph::{Graph, Node, Tensor};
-use crate::rounding::{Roundings, accumulator};
+use crate::rounding::{Roundings, accumulator, normal, terms};
 use crate::steps::Numerics;
 use crate::tensor::{Array, largest, steps};
 
@@ -32,13 +32,13 @@ fn reduction(node: &Node) -> String {
 }
 
 /// A bound of the relative error, in the norm, of a tensor that a node writes. `sizes` are the sums of its terms' magnitudes.
-/// `notes` are what the node's plan does to numbers.
+/// `notes` are what the node's plan does to numbers; `reads_subnormals` counts where it flushes them.
 pub fn bound(
     graph: &Graph,
     node: &Node,
     tensor: &Tensor,
     (sizes, exact): (&Array, &Array),
-    notes: Option<&Numerics>,
+    (notes, reads_subnormals): (Option<&Numerics>, bool),
 ) -> f64 {
     let roundings = Roundings::of(graph, node, notes);
     let (own, gamma) = (roundings.unit, roundings.certain());
@@ -55,7 +55,13 @@ pub fn bound(
     let values = |array: &Array| norm(array.values.iter().copied());
     let (sum, inside) = (values(exact), gamma * values(sizes));
     let underflow = smallest / 2.0 * (exact.values.len() as f64).sqrt();
-    let all = inside + store * (sum + inside) + underflow;
+    let flushed = match notes.is_some_and(Numerics::flushes) {
+        // Any term may be a product with a subnormal number.
+        true if reads_subnormals => values(sizes),
+        true => terms(graph, node) * normal(accumulator(node)) * (exact.values.len() as f64).sqrt(),
+        false => 0.0,
+    };
+    let all = inside + store * (sum + inside) + underflow + flushed;
     match (sum > 0.0, inside > 0.0) {
         (true, _) => all / sum,
         // The terms may be of any size beside a sum of 0.
@@ -83,7 +89,7 @@ mod tests {
             tensors[2]["data_type"] = json!(kind);
             let graph = graph("g", tensors, vec![pointwise("", "sub", 1, Some(2), 3)]);
             let sums = (&array(&[30.0, 40.0]), &array(&[3.0, 4.0]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
         };
         let (u, half) = ((-24_f64).exp2(), (-11_f64).exp2());
         let single = 10.0 * u / (1.0 - u);
@@ -98,9 +104,22 @@ mod tests {
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let of = |sum: f64| {
             let sums = (&array(&[65504.0]), &array(&[sum]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
         };
         assert!(of(65000.0) < 1e-3 && of(65504.0).is_infinite());
+    }
+
+    #[test]
+    fn flushed_subnormals_count() {
+        let tensors = (1..=3).map(|uid| tensor(uid, "", &[1], false)).collect();
+        let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
+        let flushing = Numerics { notes: vec!["FLUSH_SUBNORMALS".to_owned()], ..Numerics::default() };
+        let of = |sum: f64, notes: Option<&Numerics>, reads_subnormals: bool| {
+            let sums = (&array(&[sum]), &array(&[sum]));
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (notes, reads_subnormals))
+        };
+        assert!(of(1e-38, None, true) < 1e-6 && of(1.0, Some(&flushing), false) < 1e-6);
+        assert!(of(1e-39, Some(&flushing), true) >= 1.0 && of(1e-38, Some(&flushing), false) >= 1.0);
     }
 
     #[test]
@@ -109,7 +128,7 @@ mod tests {
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let of = |sizes: &[f64]| {
             let sums = (&array(sizes), &array(&[0.0, 0.0]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, None)
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
         };
         assert_eq!((of(&[0.0, 0.0]), of(&[0.0, 2.0])), (0.0, f64::INFINITY));
     }

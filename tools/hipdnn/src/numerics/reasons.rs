@@ -3,7 +3,7 @@
 use super::measure::{largest, norm, of_norm};
 use crate::double::{self, mode};
 use crate::graph::{Graph, Node, Tensor};
-use crate::rounding::{accumulator, terms};
+use crate::rounding::{accumulator, normal, terms};
 use crate::tensor::{self, Array, steps};
 
 /// From here on, terms over their sum are worth telling.
@@ -40,13 +40,17 @@ pub struct Evidence<'a> {
     pub wanted: f64,
     /// The operand that is the same number everywhere, and the other one.
     pub constant: Option<(f64, &'a Array)>,
+    /// Whether the plan may flush subnormal numbers, and the node reads some.
+    pub flushes: (bool, bool),
     /// Before a store to a type of integers.
     pub unstored: Option<&'a Array>,
 }
 
 /// The reasons, the most serious first.
 pub fn reasons(of: &Evidence<'_>) -> Vec<String> {
-    let all = [overflow(of), epsilon(of).or_else(|| underflow(of)), accumulation(of), cast(of), growth(of)];
+    let flush = flush(of);
+    let sums = flush.is_none().then(|| accumulation(of)).flatten();
+    let all = [overflow(of), epsilon(of).or_else(|| underflow(of)), flush, sums, cast(of), growth(of)];
     all.into_iter().flatten().collect()
 }
 
@@ -134,6 +138,17 @@ fn epsilon(of: &Evidence<'_>) -> Option<String> {
             short(most)
         )
     })
+}
+
+/// Subnormal numbers that count as zeros.
+fn flush(of: &Evidence<'_>) -> Option<String> {
+    let (may, reads) = of.flushes;
+    let normal = normal(of.tensor.data_type).max(normal(accumulator(of.node)));
+    let mut pairs = of.own.values.iter().zip(&of.exact.values);
+    let is_lost =
+        |(own, exact): (&f64, &f64)| *own == 0.0 && *exact != 0.0 && (reads || exact.abs() < normal);
+    (may && (reads || pairs.any(is_lost)) && of.added > BEYOND_STORE * store(of))
+        .then(|| format!("flush: subnormal numbers, below {}, count as zeros", short(normal)))
 }
 
 fn underflow(of: &Evidence<'_>) -> Option<String> {

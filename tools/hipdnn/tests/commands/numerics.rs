@@ -105,6 +105,28 @@ fn a_loss_that_many_nodes_share_is_told() {
 }
 
 #[test]
+fn flushed_subnormals_are_within_bounds_and_named() {
+    let scratch = Scratch::new("flushed");
+    let x = scratch.file("x.npy");
+    npy_of(&x, &[4, 64], |place| (place + 1) as f32 * 1e-41);
+    let input = format!("x={x}");
+    let options = ["--in", &input, "--engine", "CPU_ENGINE", "--knob", "flush_subnormals=1"];
+    let graph = case("subnormals");
+    let out = succeed(&[&["numerics", &graph, "--json"], &options[..]].concat());
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let product = &found["rows"][1];
+    assert!(product["added"].as_f64().unwrap() <= product["bound"].as_f64().unwrap(), "{product}");
+    let out = succeed(&[&["numerics", &graph], &options[..]].concat());
+    assert!(
+        out.contains("node 0 \"root\": flush: subnormal numbers, below 1.2e-38, count as zeros"),
+        "{out}"
+    );
+    // The check takes the reference's results of zeros.
+    let out = succeed(&[&["run", &graph, "--check"], &options[..]].concat());
+    assert!(out.contains("all equal"), "{out}");
+}
+
+#[test]
 fn shares_and_errors_are_also_json_and_a_picture() {
     let scratch = Scratch::new("numerics");
     let path = scratch.file("errors.svg");
