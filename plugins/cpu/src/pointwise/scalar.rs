@@ -52,7 +52,7 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
         M::Floor => |[x, ..], _| x.floor(),
         M::Erf => |[x, ..], _| x.erf(),
         M::Exp => |[x, ..], _| x.exp(),
-        M::Log => |[x, ..], _| x.ln(),
+        M::Log => |[x, ..], _| logarithm(x),
         M::Sin => |[x, ..], _| x.sin(),
         M::Tan => |[x, ..], _| x.tan(),
         M::Sqrt => |[x, ..], _| x.sqrt(),
@@ -185,6 +185,11 @@ fn half<R: ComputeType>() -> R {
 
 fn inv_sqrt_2<R: ComputeType>() -> R {
     R::from_f64(std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Where the processor flushes, subnormal numbers are equal to 0, but the library's logarithm takes their bits for other numbers.
+fn logarithm<R: ComputeType>(x: R) -> R {
+    if x == R::ZERO { -(R::ONE / R::ZERO) } else { x.ln() }
 }
 
 fn sigmoid<R: ComputeType>(x: R) -> R {

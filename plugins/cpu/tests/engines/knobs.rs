@@ -390,6 +390,27 @@ fn subnormal_numbers_are_flushed_if_the_knob_asks_for_it() {
     }
 }
 
+/// The logarithm of a number that counts as 0, in both precisions.
+#[test]
+fn logarithms_of_flushed_numbers_are_those_of_zeros() {
+    for (data_type, subnormal) in
+        [(DataType::Float, f64::from(f32::MIN_POSITIVE) / 8.0), (DataType::Double, f64::MIN_POSITIVE / 8.0)]
+    {
+        let mut case = Case::new();
+        case.graph.compute_type = data_type;
+        let [x, y] = [0; 2].map(|_: i32| case.tensor(data_type, &[3, 37]));
+        case.node(Pointwise::new(PointwiseMode::Log, x, None, y));
+        case.memory(x).fill(|| subnormal);
+        for (flushes, expected) in [(1, f64::NEG_INFINITY), (0, subnormal.ln())] {
+            let knob = KnobSetting { knob_id: "flush_subnormals".to_owned(), value: i64::into(flushes) };
+            let plan = CpuPlugin::plan(&Default::default(), 0, &case.graph, &[knob]).unwrap();
+            case.execute(plan.plan());
+            let is_close = |y: &f64| *y == expected || (y / expected - 1.0).abs() < 1e-6;
+            assert!(case.values(y).iter().all(is_close), "{data_type:?}, {flushes}: {:?}", case.values(y));
+        }
+    }
+}
+
 #[test]
 fn threads_may_concurrently_start_a_plan_with_constant_weights() {
     for name in ["convolution", "convolution of 8 bits"].into_iter().flat_map(|name| [name; 5]) {
