@@ -5,8 +5,9 @@ use std::cell::OnceCell;
 use crate::computation::{Arrays, Loaded, reference, sensitivity};
 use crate::data_type::DataType;
 use crate::failure::Result;
-use crate::graph::{Graph, Tensor};
-use crate::rounding::{Limits, normal};
+use crate::flushed;
+use crate::graph::Tensor;
+use crate::rounding::Limits;
 use crate::tensor::{Comparison, compare};
 use crate::ties;
 use hipdnn::Handle;
@@ -53,23 +54,9 @@ pub struct Judged<'g> {
 /// How much each of the reference's results changes if inputs move, computed when it is first asked for.
 pub type Changes = OnceCell<Vec<(i64, f64)>>;
 
-/// The inputs with zeros for subnormal numbers, as plans read them that flush; none if there are none.
-fn flushed(graph: &Graph, inputs: &Arrays) -> Option<Arrays> {
-    let mut flushed = inputs.clone();
-    let mut is_changed = false;
-    for (uid, array) in &mut flushed {
-        let normal = graph.tensor(*uid).map_or(0.0, |tensor| normal(tensor.data_type));
-        for value in array.values.iter_mut().filter(|value| **value != 0.0 && value.abs() < normal) {
-            *value = 0.0_f64.copysign(*value);
-            is_changed = true;
-        }
-    }
-    is_changed.then_some(flushed)
-}
-
 /// Compares each result with what is expected, and with the change that inputs cause. `own` are the reference engine's results,
 /// if they are known. `known` keeps the changes for other results of the same inputs.
-/// `limits` are those of the plan that ran; where it may flush subnormal numbers, results may be those of flushed inputs.
+/// `limits` are those of the plan that ran; where it may flush subnormal numbers, results may be those of flushed tensors.
 pub fn judge<'g>(
     handle: &Handle,
     loaded: &'g Loaded,
@@ -80,11 +67,11 @@ pub fn judge<'g>(
     let Loaded { operations, graph } = loaded;
     let mut compared = compare_all(handle, loaded, (inputs, outputs), expected, limits)?;
     let is_any_beyond = |compared: &[(_, Comparison)]| compared.iter().any(|(_, it)| it.beyond > 0);
-    if is_any_beyond(&compared)
-        && let Some(inputs) = flushed(graph, inputs).filter(|_| limits.flushes())
+    if limits.flushes()
+        && is_any_beyond(&compared)
+        && let Some(expected) = flushed::results(handle, operations, graph, inputs)?
     {
-        let expected = reference(handle, operations, graph, &inputs)?;
-        let others = compare_all(handle, loaded, (&inputs, outputs), &expected, limits)?;
+        let others = compare_all(handle, loaded, (inputs, outputs), &expected, limits)?;
         for (own, other) in compared.iter_mut().zip(others).filter(|(own, it)| it.1.beyond < own.1.beyond) {
             *own = other;
         }

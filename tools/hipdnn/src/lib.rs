@@ -8,6 +8,7 @@ pub mod data_type;
 pub mod double;
 pub mod failure;
 pub mod fill;
+mod flushed;
 pub mod graph;
 pub mod numerics;
 pub mod picture;
