@@ -268,7 +268,8 @@ impl Subgraph {
             lowering.bind_input(*id, element, dims, value.is_constant);
         }
         for (at, list) in self.parameters.iter().zip(integers) {
-            if let Some(id) = model.inputs.get(*at) {
+            let is_read = dims.get(*at).is_some_and(|dims| usize::try_from(elements(dims)) == Ok(list.len()));
+            if let Some(id) = model.inputs.get(*at).filter(|_| is_read) {
                 lowering.known.insert(*id, list.clone());
             }
         }

@@ -300,6 +300,23 @@ def test_weights_of_4_bits_are_dequantized():
             assert provider.difference(own.run(None, {"x": x})[0], (x @ numbers).astype(np.float32)) < 1e-5
 
 
+def test_integers_of_data_are_no_shape():
+    """More than a shape has, whose number of dimensions is not known, as a node left to others makes them."""
+    nodes = [
+        helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft"),
+        helper.make_node("Cast", ["d"], ["i"], to=TensorProto.INT32),
+        helper.make_node("Add", ["i", "one"], ["j"]),
+        helper.make_node("Cast", ["j"], ["f"], to=FLOAT),
+        helper.make_node("Mul", ["f", "f"], ["g"]),
+        helper.make_node("Sqrt", ["g"], ["z"]),
+    ]
+    weights = [("one", np.ones((1, 1), np.int32))]
+    data = model(nodes, [("x", FLOAT, ["rows", 3])], [("z", FLOAT)], weights)
+    own, seen = provider.reported(data, {"take": "all"})
+    assert any(node["subgraph"] is not None for node in seen), seen
+    agree(own, provider.plain(data), {"x": floats(90, 3)})
+
+
 def main():
     return provider.run_tests(globals())
 
