@@ -1,4 +1,6 @@
-//! Shape computations at planning: the integers with which exporters reshape by unknown dimensions.
+//! Shape computations at planning: the integers with which exporters reshape by unknown dimensions, and floats between them.
+
+mod arithmetic;
 
 use crate::lowering::{Lowered, Lowering, View, broadcast_dims, elements};
 use crate::model::{Attribute, Element, Node, ValueId};
@@ -13,6 +15,23 @@ pub struct Integers {
     pub dims: Vec<i64>,
     /// The integers.
     pub list: Vec<i64>,
+}
+
+/// The integers of an input, or the bits of its floats, if they are known.
+fn list(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
+    let id: ValueId = (*node.inputs.get(at)?)?;
+    if lowering.model.values.get(id)?.element != Some(Element::Float) {
+        return input(node, lowering, at);
+    }
+    let dims = lowering.of(id)?.dims.clone();
+    let list = match lowering.folded_integers.get(&id) {
+        Some(list) => list.clone(),
+        None => {
+            let constant = lowering.constant(node, at)?;
+            constant.numbers()?.into_iter().map(|of| i64::from((of as f32).to_bits())).collect()
+        }
+    };
+    (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
 }
 
 /// The integers of an input, if they are known.
@@ -70,13 +89,13 @@ fn whole(x: &Integers) -> View {
 }
 
 fn slice(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let x = input(node, lowering, 0)?;
+    let x = list(node, lowering, 0)?;
     (node.since >= 10).then_some(())?;
-    let list = |at: usize| input(node, lowering, at).map(|of| of.list);
-    let (starts, ends) = (list(1)?, list(2)?);
+    let integers = |at: usize| input(node, lowering, at).map(|of| of.list);
+    let (starts, ends) = (integers(1)?, integers(2)?);
     let given = |at: usize| node.inputs.get(at).copied().flatten().is_some();
-    let axes = if given(3) { list(3)? } else { (0..).take(starts.len()).collect() };
-    let steps = if given(4) { list(4)? } else { vec![1; starts.len()] };
+    let axes = if given(3) { integers(3)? } else { (0..).take(starts.len()).collect() };
+    let steps = if given(4) { integers(4)? } else { vec![1; starts.len()] };
     let rank = i64::try_from(x.dims.len()).ok()?;
     let mut view = whole(&x);
     for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
@@ -96,7 +115,7 @@ fn slice(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
 }
 
 fn transpose(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let x = input(node, lowering, 0)?;
+    let x = list(node, lowering, 0)?;
     let order = match node.ints("perm") {
         Some(list) => list.iter().map(|at| usize::try_from(*at).ok()).collect::<Option<Vec<_>>>()?,
         None => (0..x.dims.len()).rev().collect(),
@@ -106,7 +125,7 @@ fn transpose(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
 }
 
 fn reshape(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let (x, to) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+    let (x, to) = (list(node, lowering, 0)?, input(node, lowering, 1)?);
     let keeps = node.int("allowzero", 0) == 0;
     let size = |(at, dim): (usize, &i64)| match dim {
         0 if keeps => x.dims.get(at).copied(),
@@ -133,7 +152,7 @@ fn axes_of(node: &Node, lowering: &Lowering<'_>) -> Option<Option<Vec<i64>>> {
 }
 
 fn squeeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let x = input(node, lowering, 0)?;
+    let x = list(node, lowering, 0)?;
     let rank = i64::try_from(x.dims.len()).ok()?;
     let axes = axes_of(node, lowering)?;
     let is_gone = |at: i64, dim: i64| match &axes {
@@ -146,7 +165,7 @@ fn squeeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
 }
 
 fn unsqueeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let x = input(node, lowering, 0)?;
+    let x = list(node, lowering, 0)?;
     let axes = axes_of(node, lowering)??;
     let rank = i64::try_from(x.dims.len() + axes.len()).ok()?;
     let is_new = |at: i64| axes.iter().any(|of| *of == at || of + rank == at);
@@ -157,7 +176,7 @@ fn unsqueeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
 }
 
 fn gather(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let (x, indices) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+    let (x, indices) = (list(node, lowering, 0)?, input(node, lowering, 1)?);
     (x.dims.len() == 1 && matches!(node.int("axis", 0), 0 | -1)).then_some(())?;
     let size = i64::try_from(x.list.len()).ok()?;
     let pick = |of: &i64| x.list.get(usize::try_from(if *of < 0 { of + size } else { *of }).ok()?).copied();
@@ -165,21 +184,34 @@ fn gather(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
 }
 
 fn concat(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let parts = (0..node.inputs.len()).map(|at| input(node, lowering, at)).collect::<Option<Vec<_>>>()?;
+    let parts = (0..node.inputs.len()).map(|at| list(node, lowering, at)).collect::<Option<Vec<_>>>()?;
     parts.iter().all(|part| part.dims.len() == 1).then_some(())?;
     Some(flat(parts.into_iter().flat_map(|part| part.list).collect()))
 }
 
-/// Integers of one operand paired with another's, either of which may be a single one.
-fn binary(node: &Node, lowering: &Lowering<'_>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<Integers> {
-    let (x, y) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
-    let count = x.list.len().max(y.list.len());
-    ((x.list.len() == count || x.list.len() == 1) && (y.list.len() == count || y.list.len() == 1))
-        .then_some(())?;
-    let get = |of: &Integers, at: usize| of.list.get(if of.list.len() == 1 { 0 } else { at }).copied();
-    let list = (0..count).map(|at| f(get(&x, at)?, get(&y, at)?)).collect::<Option<Vec<_>>>()?;
-    let dims = broadcast_dims(&[&x.dims, &y.dims]).ok()?;
-    (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
+/// The parts of a list: ONNX Runtime makes one node of those that read a shape's elements.
+fn split(node: &Node, lowering: &Lowering<'_>) -> Option<Vec<Integers>> {
+    let first = (*node.inputs.first()?)?;
+    let is_list = node.operator == "Split" && node.domain.is_empty() && node.since >= 2;
+    (is_list && lowering.folded_integers.contains_key(&first)).then_some(())?;
+    let x = input(node, lowering, 0)?;
+    (x.dims.len() == 1 && matches!(node.int("axis", 0), 0 | -1)).then_some(())?;
+    let count = node.outputs.len();
+    let sizes = match (node.ints("split"), node.inputs.get(1).copied().flatten()) {
+        (Some(sizes), _) => sizes.to_vec(),
+        (None, Some(_)) => input(node, lowering, 1)?.list,
+        (None, None) => vec![i64::try_from(x.list.len().div_ceil(count)).ok()?; count],
+    };
+    let mut rest = x.list.as_slice();
+    let mut part = |size: &i64| {
+        // Of parts of equal size the last one may be smaller.
+        let size = usize::try_from(*size).ok()?.min(rest.len());
+        let (part, others) = rest.split_at(size);
+        rest = others;
+        Some(flat(part.to_vec()))
+    };
+    let parts = sizes.iter().map(&mut part).collect::<Option<Vec<_>>>()?;
+    (parts.len() == count && rest.is_empty()).then_some(parts)
 }
 
 /// Equal integers, as many as a shape has.
@@ -198,6 +230,14 @@ pub fn build(
     lowering: &mut Lowering<'_>,
     operator: impl FnOnce(&Node, &mut Lowering<'_>) -> Lowered<()>,
 ) -> Lowered<bool> {
+    if let Some(parts) = split(node, lowering) {
+        for (id, part) in node.outputs.iter().zip(parts) {
+            if let Some(id) = id {
+                lowering.keep_integers(*id, &part.dims, &part.list)?;
+            }
+        }
+        return Ok(true);
+    }
     let output = node.outputs.first().copied().flatten();
     match (fold(node, lowering), output) {
         (Some(made), Some(id)) => lowering.keep_integers(id, &made.dims, &made.list).map(|()| true),
@@ -219,16 +259,9 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
         "Slice" => slice(node, lowering)?,
         "Gather" => gather(node, lowering)?,
         "Concat" => concat(node, lowering)?,
-        "Add" => binary(node, lowering, i64::checked_add)?,
-        "Sub" => binary(node, lowering, i64::checked_sub)?,
-        "Mul" => binary(node, lowering, i64::checked_mul)?,
-        "Div" => binary(node, lowering, i64::checked_div)?,
-        "Max" => binary(node, lowering, |x, y| Some(x.max(y)))?,
-        "Min" => binary(node, lowering, |x, y| Some(x.min(y)))?,
-        "Equal" => binary(node, lowering, |x, y| Some(i64::from(x == y)))?,
         "Where" => {
             let (condition, x, y) =
-                (input(node, lowering, 0)?, input(node, lowering, 1)?, input(node, lowering, 2)?);
+                (input(node, lowering, 0)?, list(node, lowering, 1)?, list(node, lowering, 2)?);
             let dims = broadcast_dims(&[&condition.dims, &x.dims, &y.dims]).ok()?;
             let count = usize::try_from(elements(&dims)).ok()?;
             let fits = |of: &Integers| of.list.len() == count || of.list.len() == 1;
@@ -243,29 +276,19 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
         "Unsqueeze" => unsqueeze(node, lowering)?,
         "Reshape" => reshape(node, lowering)?,
         "Transpose" => transpose(node, lowering)?,
-        "Identity" => input(node, lowering, 0)?,
-        "Cast" if node.int("to", 0) == 9 => {
-            let x = input(node, lowering, 0)?;
-            Integers { dims: x.dims, list: x.list.iter().map(|of| i64::from(*of != 0)).collect() }
-        }
-        // Single precision holds the integers of shapes.
-        "Cast" if matches!(node.int("to", 0), 1 | 6 | 7) => {
-            input(node, lowering, 0).filter(|of| of.list.iter().all(|of| of.unsigned_abs() < 1 << 24))?
-        }
-        "ReduceProd" if node.int("keepdims", 1) == 0 => {
-            let x = input(node, lowering, 0)?;
-            let product = x.list.iter().try_fold(1_i64, |product, of| product.checked_mul(*of))?;
-            (node.inputs.len() == 1 && node.ints("axes").is_none())
-                .then_some(Integers { dims: vec![], list: vec![product] })?
-        }
-        _ => return None,
+        "Identity" => list(node, lowering, 0)?,
+        _ => arithmetic::fold(node, lowering)?,
     };
     let declared = node.outputs.first().copied().flatten().and_then(|id| lowering.model.values.get(id));
-    let is_cast = node.operator == "Cast";
-    let is_known = declared.and_then(|value| value.element);
-    let is_known =
-        is_known.is_some_and(|element| is_whole(element) || (is_cast && element == Element::Float));
-    (is_known && made.list.len() <= MOST).then_some(made)
+    let is_shape = match declared.and_then(|value| value.element) {
+        // What is computed of constants alone stays a tensor: plans pack weights once.
+        Some(Element::Float) => {
+            let is_folded = |id: &ValueId| lowering.folded_integers.contains_key(id);
+            node.operator == "Cast" || node.inputs.iter().flatten().any(is_folded)
+        }
+        element => element.is_some_and(is_whole),
+    };
+    (is_shape && made.list.len() <= MOST).then_some(made)
 }
 
 #[cfg(test)]

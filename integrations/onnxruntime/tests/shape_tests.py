@@ -300,6 +300,64 @@ def test_weights_of_4_bits_are_dequantized():
             assert provider.difference(own.run(None, {"x": x})[0], (x @ numbers).astype(np.float32)) < 1e-5
 
 
+def test_floats_between_shapes_divide_nothing():
+    """The padding that fills the last window, by a quotient rounded up; and that to whole windows, by a rest."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["length"], start=2, end=3),
+        helper.make_node("Cast", ["length"], ["l"], to=FLOAT),
+        helper.make_node("Div", ["l", "four"], ["q"]),
+        helper.make_node("Ceil", ["q"], ["c"]),
+        helper.make_node("Mul", ["c", "four"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["w"], to=TensorProto.INT64),
+        helper.make_node("Sub", ["w", "length"], ["more"]),
+        helper.make_node("Concat", ["zeros", "more"], ["pads"], axis=0),
+        helper.make_node("Pad", ["x", "pads"], ["p"], mode="reflect"),
+        helper.make_node("Conv", ["p", "k"], ["y"], strides=[4]),
+        helper.make_node("Shape", ["y"], ["s"], start=2, end=3),
+        helper.make_node("Mod", ["s", "seven"], ["rest"]),
+        helper.make_node("Sub", ["seven", "rest"], ["lack"]),
+        helper.make_node("Mod", ["lack", "seven"], ["last"]),
+        helper.make_node("Concat", ["zeros", "last"], ["pads2"], axis=0),
+        helper.make_node("Pad", ["y", "pads2"], ["p2"]),
+        helper.make_node("Reshape", ["p2", "windows"], ["z"]),
+        helper.make_node("MatMul", ["z", "v"], ["out"]),
+    ]
+    weights = [
+        ("four", np.array([4], np.float32)),
+        ("zeros", np.zeros(5, np.int64)),
+        ("seven", np.array([7])),
+        ("windows", np.array([0, 32, -1, 7])),
+        ("k", floats(32, 3, 4)),
+        ("v", floats(7, 64)),
+    ]
+    data = model(nodes, [("x", FLOAT, ["batch", 3, "length"])], [("out", FLOAT)], weights)
+    whole(data, [{"x": floats(1, 3, length)} for length in (1001, 64, 4003, 28)])
+
+
+def test_shapes_are_split_and_cut_to_nothing():
+    """As ONNX Runtime saves reads of several sizes, and as a tensor is cut before sizes that are not there."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Split", ["s", "ones"], ["a", "b", "c"]),
+        helper.make_node("Mul", ["b", "c"], ["bc"]),
+        helper.make_node("Slice", ["s", "three", "end"], ["none"]),
+        helper.make_node("Concat", ["a", "bc", "none"], ["to"], axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["flat"]),
+        helper.make_node("Concat", ["a", "b", "c"], ["back"], axis=0),
+        helper.make_node("Relu", ["flat"], ["r"]),
+        helper.make_node("Reshape", ["r", "back"], ["y"]),
+        helper.make_node("MatMul", ["y", "w"], ["z"]),
+    ]
+    weights = [
+        ("ones", np.ones(3, np.int64)),
+        ("three", np.array([3])),
+        ("end", np.array([1 << 40])),
+        ("w", floats(64, 256)),
+    ]
+    data = model(nodes, [("x", FLOAT, ["batch", "rows", 64])], [("z", FLOAT)], weights)
+    whole(data, [{"x": floats(*dims, 64)} for dims in ((1, 200), (3, 7), (2, 1))])
+
+
 def test_integers_of_data_are_no_shape():
     """More than a shape has, whose number of dimensions is not known, as a node left to others makes them."""
     nodes = [

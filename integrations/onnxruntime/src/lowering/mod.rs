@@ -50,7 +50,7 @@ pub struct Lowering<'m> {
     pub slow: Option<String>,
     /// The integers of inputs that decide shapes, known only at run time.
     pub known: Map<ValueId, Vec<i64>>,
-    /// Integers that follow from shapes.
+    /// Integers that follow from shapes, and the bits of such floats.
     pub folded_integers: Map<ValueId, Vec<i64>>,
     /// Whether such integers are made up, to test whether a node can be built at all.
     pub guesses: bool,
@@ -168,7 +168,7 @@ impl<'m> Lowering<'m> {
         if let Some(numbers) = self.numbers(node, at) {
             return Ok(Some(numbers));
         }
-        if let Some(bits) = self.known.get(&value) {
+        if let Some(bits) = self.folded_integers.get(&value).or_else(|| self.known.get(&value)) {
             let number = |bits: &i64| u32::try_from(*bits).map(|bits| f64::from(f32::from_bits(bits)));
             return Ok(bits.iter().map(number).collect::<Result<_, _>>().ok());
         }
@@ -242,12 +242,12 @@ impl<'m> Lowering<'m> {
         Ok(View::packed(buffer, element, dims))
     }
 
-    /// Sets the integers of a value.
+    /// Sets the integers of a value, or the bits of its floats.
     pub fn keep_integers(&mut self, value: ValueId, dims: &[i64], list: &[i64]) -> Lowered<()> {
         let element = self.model.values.get(value).and_then(|value| value.element);
         let bytes: Vec<u8> = match element {
             Some(Element::Bool) => list.iter().map(|number| u8::from(*number != 0)).collect(),
-            Some(Element::Float) => list.iter().flat_map(|number| (*number as f32).to_ne_bytes()).collect(),
+            Some(Element::Float) => list.iter().flat_map(|bits| (*bits as u32).to_ne_bytes()).collect(),
             Some(Element::Int32) => list.iter().flat_map(|number| (*number as i32).to_ne_bytes()).collect(),
             _ => list.iter().flat_map(|number| number.to_ne_bytes()).collect(),
         };

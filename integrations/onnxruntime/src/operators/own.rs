@@ -97,7 +97,7 @@ fn numbers(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let of = |at: usize| -> Lowered<f64> {
         let folded = node.inputs.get(at).copied().flatten().and_then(|id| lowering.folded_integers.get(&id));
         match folded.map(Vec::as_slice) {
-            Some([number]) => Ok(*number as f64),
+            Some([bits]) => Ok(f64::from(f32::from_bits(*bits as u32))),
             _ => lowering.scalar(node, at, "the range")?.ok_or_else(|| Reason("no range".to_owned())),
         }
     };
