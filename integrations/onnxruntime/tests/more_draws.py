@@ -1,7 +1,7 @@
 """How random nodes of further operators are drawn: images and sequences, products of bytes, those of ONNX Runtime's domain."""
 
 import numpy as np
-from draws import FLOATS, INTEGERS, broadcast
+from draws import FLOATS, INTEGERS, broadcast, conv
 
 BYTES = ("int8", "uint8")
 
@@ -273,7 +273,38 @@ def microsoft(draw, operator):
             draw.input(draw.numbers(dims[-1:], "float32"), 0.7)
 
 
+def fused(draw, operator):
+    """What ONNX Runtime's optimizations make of several nodes."""
+    draw.domain, draw.kinds = "com.microsoft", ["float32"]
+    if operator == "FusedConv":
+        while not draw.inputs or draw.feeds["x0"].dtype != np.float32 or draw.feeds["x0"].ndim < 4:
+            draw.inputs, draw.feeds, draw.weights, draw.attributes = [], {}, {}, {}
+            conv(draw, "Conv")
+        numbers = {
+            "Relu": [],
+            "Tanh": [],
+            "Sigmoid": [],
+            "LeakyRelu": [0.1],
+            "Clip": [-1.0, 2.0],
+            "HardSigmoid": [0.2, 0.4],
+        }
+        draw.attributes["activation"] = draw.pick(list(numbers))
+        if numbers[draw.attributes["activation"]]:
+            draw.attributes["activation_params"] = numbers[draw.attributes["activation"]]
+        return
+    m, k, n = (int(of) for of in draw.random.integers(1, 20, 3))
+    a, b = int(draw.chance(0.5)), int(draw.chance(0.5))
+    batch = [] if operator == "FusedGemm" else draw.dims(0, 2)
+    draw.input(draw.numbers([*batch, *([k, m] if a else [m, k])], "float32"), 0)
+    draw.input(draw.numbers([*batch, *([n, k] if b else [k, n])], "float32"), 0.5)
+    draw.attributes.update(transA=a, transB=b, alpha=draw.pick([1.0, 0.5]))
+    if operator == "FusedGemm":
+        draw.input(draw.numbers([n], "float32"), 0.5)
+        draw.attributes.update(activation=draw.pick(["Relu", "LeakyRelu", "Tanh"]), activation_alpha=0.2)
+
+
 OPERATORS = {
+    **dict.fromkeys(["FusedMatMul", "FusedGemm", "FusedConv"], fused),
     "Split": split, "Squeeze": squeeze, "DepthToSpace": blocks, "SpaceToDepth": blocks, "Einsum": einsum, "RMSNormalization": rms,
     **dict.fromkeys(["GlobalAveragePool", "GlobalMaxPool"], global_pool), **dict.fromkeys(["ConstantOfShape", "Range"], filled),
     "GridSample": grid, "NonMaxSuppression": overlapping, "Attention": attention, "DynamicQuantizeLinear": dynamic, **dict.fromkeys(["QLinearConv", "ConvInteger"], image_of_bytes),

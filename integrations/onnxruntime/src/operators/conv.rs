@@ -13,13 +13,18 @@ pub const OPERATORS: &[Operator] =
     &[onnx("Conv", (1, 22), Heavy, conv), onnx("ConvTranspose", (1, 22), Heavy, conv_transpose)];
 
 fn conv(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let y = biased(node, lowering)?;
+    lowering.set(node, 0, y)
+}
+
+/// A convolution with its bias.
+pub fn biased(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<View> {
     let (x, w) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&x, &w])?;
     same_type(&[&x, &w])?;
     let is_of_bytes = reads_bytes(node, lowering);
     let y = conv_of(node, lowering, [&x, &w], x.element, is_of_bytes)?;
-    let y = with_bias(node, lowering, y)?;
-    lowering.set(node, 0, y)
+    with_bias(node, lowering, y)
 }
 
 /// Whether image and weights are dequantized bytes.

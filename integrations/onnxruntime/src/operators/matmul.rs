@@ -81,6 +81,12 @@ pub fn matmul_of(
 }
 
 fn gemm(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let y = gemm_of(node, lowering)?;
+    lowering.set(node, 0, y)
+}
+
+/// A product of matrices and what is added to it.
+pub fn gemm_of(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<View> {
     let (mut a, mut b) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&a, &b])?;
     same_type(&[&a, &b])?;
@@ -111,5 +117,5 @@ fn gemm(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         }
         y = wide;
     }
-    lowering.set(node, 0, y)
+    Ok(y)
 }

@@ -13,6 +13,7 @@ mod integer;
 mod layout;
 mod matmul;
 mod norm;
+mod optimized;
 mod own;
 mod pad;
 mod phases;
@@ -84,6 +85,7 @@ const LISTS: &[&[Operator]] = &[
     rotary::OPERATORS,
     blocks::OPERATORS,
     norm::OPERATORS,
+    optimized::OPERATORS,
     pool::OPERATORS,
     pad::OPERATORS,
     own::OPERATORS,

@@ -177,7 +177,7 @@ fn celu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 /// α · x + β, clamped to between 0 and 1.
-fn ramp(lowering: &mut Lowering<'_>, x: &View, alpha: f64, beta: f64) -> Lowered<View> {
+pub fn ramp(lowering: &mut Lowering<'_>, x: &View, alpha: f64, beta: f64) -> Lowered<View> {
     let y = lowering.with_number(Mode::Mul, x, alpha)?;
     let y = lowering.with_number(Mode::Add, &y, beta)?;
     lowering.map_with(Mode::ReluFwd, &[&y], x.element, |of| of.relu_upper_clip = Some(1.0))
