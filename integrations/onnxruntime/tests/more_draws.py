@@ -303,8 +303,23 @@ def fused(draw, operator):
         draw.attributes.update(activation=draw.pick(["Relu", "LeakyRelu", "Tanh"]), activation_alpha=0.2)
 
 
+def spectra(draw, _):
+    length, step = draw.pick([4, 16, 20, 37]), int(draw.random.integers(1, 9))
+    dims = [draw.pick([1, 3]), length + int(draw.random.integers(0, 60))]
+    draw.input(draw.numbers([*dims, 1] if draw.chance(0.7) else dims, "float32"), 0)
+    draw.input(np.array(step), 1)
+    draw.attributes["onesided"] = int(draw.chance(0.8))
+    if draw.chance(0.7):
+        draw.input(draw.numbers([length], "float32"), 1)
+        if draw.chance(0.5):
+            return
+    else:
+        draw.inputs.append("")
+    draw.input(np.array(length), 1)
+
+
 OPERATORS = {
-    **dict.fromkeys(["FusedMatMul", "FusedGemm", "FusedConv"], fused),
+    **dict.fromkeys(["FusedMatMul", "FusedGemm", "FusedConv"], fused), "STFT": spectra,
     "Split": split, "Squeeze": squeeze, "DepthToSpace": blocks, "SpaceToDepth": blocks, "Einsum": einsum, "RMSNormalization": rms,
     **dict.fromkeys(["GlobalAveragePool", "GlobalMaxPool"], global_pool), **dict.fromkeys(["ConstantOfShape", "Range"], filled),
     "GridSample": grid, "NonMaxSuppression": overlapping, "Attention": attention, "DynamicQuantizeLinear": dynamic, **dict.fromkeys(["QLinearConv", "ConvInteger"], image_of_bytes),

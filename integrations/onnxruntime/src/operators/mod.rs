@@ -27,6 +27,7 @@ mod resize;
 mod rotary;
 mod sample;
 mod scores;
+mod spectrum;
 mod whole;
 
 pub use sample::is_open;
@@ -97,6 +98,7 @@ const LISTS: &[&[Operator]] = &[
     layout::OPERATORS,
     resize::OPERATORS,
     sample::OPERATORS,
+    spectrum::OPERATORS,
     whole::OPERATORS,
 ];
 
