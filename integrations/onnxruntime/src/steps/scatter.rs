@@ -128,6 +128,37 @@ fn part(row: &[i64], dims: &[i64], strides: &[i64]) -> Result<i64, String> {
     Ok(offset)
 }
 
+/// The offsets at which lines of indices begin in the data, without the axis along which they name places.
+struct Lines<'a> {
+    dims: &'a [i64],
+    strides: Vec<i64>,
+    index: Vec<i64>,
+    offset: i64,
+}
+
+impl<'a> Lines<'a> {
+    fn new(dims: &'a [i64], strides: &[i64], axis: usize) -> Self {
+        let own = strides.iter().take(dims.len()).enumerate();
+        let strides = own.map(|(at, stride)| if at == axis { 0 } else { *stride }).collect();
+        Self { dims, strides, index: vec![0; dims.len()], offset: 0 }
+    }
+
+    /// The offset of this line; the next call returns that of the next one.
+    fn next(&mut self) -> i64 {
+        let offset = self.offset;
+        for ((index, dim), stride) in self.index.iter_mut().zip(self.dims).zip(&self.strides).rev() {
+            *index += 1;
+            self.offset += stride;
+            if *index < *dim {
+                break;
+            }
+            self.offset -= *index * stride;
+            *index = 0;
+        }
+        offset
+    }
+}
+
 impl OnHost for Scatter {
     unsafe fn run(&self, reads: &[Slab<'_>], writes: &[Slab<'_>], _: Parallel<'_>) -> Result<(), String> {
         let ([data, indices, rest @ ..], [to]) = (reads, writes) else {
@@ -155,18 +186,35 @@ impl OnHost for Scatter {
         let number = |at: usize| i64::try_from(at).unwrap_or(0);
         match *self {
             Self::Elements(axis, _) | Self::GatherElements(axis) => {
-                let own = packed(&indices.bound.dims);
-                for (at, index) in list.iter().enumerate() {
-                    let (mut left, mut offset) = (number(at), 0);
-                    for (of, (stride, own)) in strides.iter().zip(&own).enumerate() {
-                        let along = left / own;
-                        left %= own;
-                        let size = dims.get(of).copied().unwrap_or(1);
-                        offset += if of == axis { place(*index, size)? } else { along } * stride;
+                let own = indices.bound.dims.as_slice();
+                let (outer, line) = own.split_at(own.len().saturating_sub(1));
+                let line = count(line).max(1);
+                let (along, size) = (strides.get(axis), dims.get(axis));
+                let (along, size) = (along.copied().unwrap_or(1), size.copied().unwrap_or(1));
+                let each = |first: usize, offset: i64, items: usize| match (self, update) {
+                    (Self::Elements(_, own), Some(update)) => {
+                        change(*own, update, number(first), offset, items);
                     }
-                    match (self, update) {
-                        (Self::Elements(_, own), Some(update)) => change(*own, update, number(at), offset, 1),
-                        _ => copy(data, offset, number(at), 1),
+                    _ => copy(data, offset, number(first), items),
+                };
+                let mut lines = Lines::new(outer, &strides, axis);
+                for (at, row) in list.chunks_exact(line).enumerate() {
+                    let (base, first) = (lines.next(), at * line);
+                    match row {
+                        // Rows of a graph's edges name one place for all features.
+                        [index, rest @ ..] if axis < outer.len() && rest.iter().all(|of| of == index) => {
+                            each(first, base + place(*index, size)? * along, line);
+                        }
+                        _ => {
+                            let step = i64::from(axis < outer.len());
+                            for (item, index) in row.iter().enumerate() {
+                                each(
+                                    first + item,
+                                    base + place(*index, size)? * along + number(item) * step,
+                                    1,
+                                );
+                            }
+                        }
                     }
                 }
             }
@@ -226,5 +274,21 @@ impl OnHost for Trilu {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_begin_where_their_first_elements_are() {
+        // Indices [2, 2, n] of data [3, 4, 5], along the second axis.
+        let mut lines = Lines::new(&[2, 2], &[20, 5, 1], 1);
+        assert_eq!([(); 4].map(|()| lines.next()), [0, 0, 20, 20]);
+        // Along the last one.
+        let mut lines = Lines::new(&[2, 3], &[20, 5, 1], 2);
+        assert_eq!([(); 6].map(|()| lines.next()), [0, 5, 10, 20, 25, 30]);
+        assert_eq!(Lines::new(&[], &[1], 0).next(), 0);
     }
 }
