@@ -124,6 +124,10 @@ impl Item for f64 {
     const ELEMENT: Element = Element::Double;
 }
 
+impl Item for u8 {
+    const ELEMENT: Element = Element::Uint8;
+}
+
 impl Item for i32 {
     const ELEMENT: Element = Element::Int32;
 }

@@ -8,7 +8,7 @@ use super::quantize::dynamically;
 use super::{Operator, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Attribute, Element, Node};
-use crate::steps::{Cell, Given, Recurrent, pack, packed_size};
+use crate::steps::{Cell, Given, Recurrent, Row, pack, pack_bytes, packed_size, packed_size_of_bytes};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("LSTM", (7, 22), Heavy, |node, lowering| recurrent(node, lowering, Cell::Lstm)),
@@ -174,37 +174,42 @@ fn quantized(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     };
     let zeros = if Lowering::has_input(node, 11) { lowering.numbers(node, 11) } else { Some(vec![]) };
     let zeros = zeros.ok_or_else(|| Reason("the zero points are not constant".to_owned()))?;
-    let is_signed = r.element == Element::Int8;
-    reads.push(packed_once(node, lowering, (cell, sizes), || {
-        turned(bytes, is_signed, sizes, [&scales, &zeros])
+    let room = packed_size_of_bytes(usize::try_from(size).unwrap_or(0));
+    let dims = [sizes.directions, i64::try_from(room).unwrap_or(0)];
+    reads.push(lowering.folded(node, Element::Uint8, &dims, || {
+        of_bytes(bytes, r.element == Element::Int8, sizes, [&scales, &zeros])
     })?);
     sequences(node, lowering, (cell, sizes), reads, (true, true))
 }
 
-/// Recurrent weights that are bytes `[directions, size, rows]` as numbers `[directions, rows, size]`.
-fn turned(bytes: &[u8], is_signed: bool, sizes: Sizes, [scales, zeros]: [&[f64]; 2]) -> Lowered<Vec<f32>> {
+/// Recurrent weights that are bytes, `[directions, size, rows]`, packed.
+fn of_bytes(bytes: &[u8], is_signed: bool, sizes: Sizes, [scales, zeros]: [&[f64]; 2]) -> Lowered<Vec<u8>> {
     let count = |of: i64| usize::try_from(of).unwrap_or(0);
     let (directions, rows, size) = (count(sizes.directions), count(sizes.rows), count(sizes.size));
-    // One for each direction, or for each of its rows.
-    let of = |list: &[f64], direction: usize, row: usize| {
-        let at = if list.len() == directions * rows { direction * rows + row } else { direction };
-        list.get(at).copied()
-    };
-    let mut numbers = Vec::with_capacity(directions * rows * size);
-    for direction in 0..directions {
-        for row in 0..rows {
-            let scale = of(scales, direction, row).ok_or_else(|| Reason("a scale is missing".to_owned()))?;
-            let zero = of(zeros, direction, row).unwrap_or(0.0);
-            for at in 0..size {
-                let Some(byte) = bytes.get((direction * size + at) * rows + row).copied() else {
-                    return refuse("constant elements are missing");
-                };
-                let number = if is_signed { f64::from(byte.cast_signed()) } else { f64::from(byte) };
-                numbers.push((number - zero) as f32 * scale as f32);
-            }
-        }
+    let is_for_rows = |list: &[f64]| list.len() == directions * rows;
+    let is_whole = |list: &[f64]| list.len() == directions || is_for_rows(list);
+    if bytes.len() != directions * size * rows || !is_whole(scales) || !(zeros.is_empty() || is_whole(zeros))
+    {
+        return refuse("constant elements are missing");
     }
-    Ok(numbers)
+    // Bytes without a sign are those 128 above.
+    let middle = if is_signed { 0 } else { 128 };
+    let packed = |direction: usize| {
+        // One for each direction, or for each of its rows.
+        let of = |list: &[f64], row: usize| {
+            list.get(if is_for_rows(list) { direction * rows + row } else { direction }).copied()
+        };
+        let row = |row: usize| Row {
+            scale: of(scales, row).unwrap_or(0.0) as f32,
+            zero: of(zeros, row).unwrap_or(0.0) as i32 - middle,
+        };
+        let flip = if is_signed { 0 } else { 0x80 };
+        pack_bytes(size, row, |row, at| {
+            let byte = bytes.get((direction * size + at) * rows + row).copied().unwrap_or(0);
+            (byte ^ flip).cast_signed()
+        })
+    };
+    Ok((0..directions).flat_map(packed).collect())
 }
 
 /// The steps of sequences. `reads` are the products of the inputs for each direction, and the recurrent weights, of which is said whether

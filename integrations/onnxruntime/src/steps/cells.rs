@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::bytes::{Bytes, ProductOfBytes, States};
 use super::gates::{Block, Product, Step, UNITS, each, sigmoid, tanh, with_product};
 use crate::threads::Parallel;
 
@@ -77,8 +78,8 @@ pub struct Weights<'a> {
     packed: &'a [f32],
     bias: Bias,
     peepholes: Option<&'a [f32]>,
-    /// Whether states are quantized to bytes before they are multiplied.
-    is_quantized: bool,
+    /// Weights that are bytes: states are quantized before they are multiplied.
+    bytes: Option<Bytes<'a>>,
 }
 
 /// `M` sequences that are multiplied at once.
@@ -89,8 +90,10 @@ pub struct Group<'a, const M: usize> {
     pub is_on: [bool; M],
     /// Their states.
     pub state: Vec<[f32; M]>,
-    /// The states that the last gate of a GRU reads, or those of an LSTM that were quantized.
+    /// The states that the last gate of a GRU reads.
     reset: Vec<[f32; M]>,
+    /// The states of an LSTM whose weights are bytes.
+    quantized: States<M>,
     parts: Vec<Mutex<Work<M>>>,
 }
 
@@ -133,6 +136,7 @@ impl<const M: usize> Group<'_, M> {
             inputs: [&[]; M],
             is_on: [false; M],
             reset: state.clone(),
+            quantized: States::new(size),
             state,
             parts: parts.map(|blocks| Mutex::new(Work::new(blocks, &cells))).collect(),
         }
@@ -307,12 +311,12 @@ const TOGETHER: usize = 2;
 impl<'a> Weights<'a> {
     /// Packed weights of a direction.
     pub fn new(cell: Cell, size: usize, packed: &'a [f32], bias: Bias, peepholes: Option<&'a [f32]>) -> Self {
-        Self { cell, size, packed, bias, peepholes, is_quantized: false }
+        Self { cell, size, packed, bias, peepholes, bytes: None }
     }
 
-    /// The same, of states that are quantized to bytes.
-    pub fn quantized(self) -> Self {
-        Self { is_quantized: true, ..self }
+    /// The same with weights that are bytes.
+    pub fn with_bytes(self, bytes: Bytes<'a>) -> Self {
+        Self { bytes: Some(bytes), ..self }
     }
 
     /// Computes a step, and replaces the states of sequences that have it.
@@ -322,32 +326,49 @@ impl<'a> Weights<'a> {
         parallel: Option<Parallel<'_>>,
     ) -> Result<(), String> {
         let whole = self.packed.as_chunks::<UNITS>().0;
-        if self.is_quantized {
+        if self.bytes.is_some() {
             quantize(groups);
         }
         let all: &[Group<'_, M>] = groups;
-        match self.cell {
-            Cell::Lstm if self.is_quantized => {
+        match (self.cell, &self.bytes) {
+            (Cell::Lstm, Some(bytes)) => each_part(all, parallel, &|part| {
+                self.part(all, part, |group, blocks, own| {
+                    ProductOfBytes { bytes, states: &group.quantized }.compute(blocks, own);
+                });
+            })?,
+            (Cell::Lstm, None) => {
                 let panels = whole.as_chunks::<4>().0;
-                each_part(all, parallel, &|part| self.part(panels, all, part, |group| &group.reset))?;
+                each_part(all, parallel, &|part| {
+                    self.part(all, part, |group, blocks, own| {
+                        Product { panels, states: &group.state }.compute(blocks, own);
+                    });
+                })?;
             }
-            Cell::Lstm => {
-                let panels = whole.as_chunks::<4>().0;
-                each_part(all, parallel, &|part| self.part(panels, all, part, |group| &group.state))?;
-            }
-            Cell::Gru { after: true } => {
+            (Cell::Gru { after: true }, _) => {
                 let panels = whole.as_chunks::<3>().0;
-                each_part(all, parallel, &|part| self.part(panels, all, part, |group| &group.state))?;
+                each_part(all, parallel, &|part| {
+                    self.part(all, part, |group, blocks, own| {
+                        Product { panels, states: &group.state }.compute(blocks, own);
+                    });
+                })?;
             }
-            Cell::Gru { after: false } => {
+            (Cell::Gru { after: false }, _) => {
                 let (gates, hidden) = whole.split_at(whole.len() / 3 * 2);
                 let (gates, hidden) = (gates.as_chunks::<2>().0, hidden.as_chunks::<1>().0);
-                each_part(all, parallel, &|part| self.part(gates, all, part, |group| &group.state))?;
+                each_part(all, parallel, &|part| {
+                    self.part(all, part, |group, blocks, own| {
+                        Product { panels: gates, states: &group.state }.compute(blocks, own);
+                    });
+                })?;
                 for Group { parts, is_on, reset, .. } in groups.iter_mut() {
                     take(parts, *is_on, reset);
                 }
                 let all: &[Group<'_, M>] = groups;
-                each_part(all, parallel, &|part| self.part(hidden, all, part, |group| &group.reset))?;
+                each_part(all, parallel, &|part| {
+                    self.part(all, part, |group, blocks, own| {
+                        Product { panels: hidden, states: &group.reset }.compute(blocks, own);
+                    });
+                })?;
             }
         }
         for Group { parts, is_on, state, .. } in groups.iter_mut().filter(|group| group.is_any_on()) {
@@ -356,16 +377,13 @@ impl<'a> Weights<'a> {
         Ok(())
     }
 
-    /// Computes the blocks of a part, which multiplies the states that `states` returns.
-    fn part<const M: usize, const G: usize>(
+    /// Computes the blocks of a part, by a function of a group, some of the blocks, and the step.
+    fn part<const M: usize>(
         &self,
-        panels: &[[Block; G]],
         groups: &[Group<'_, M>],
         part: usize,
-        states: impl for<'g> Fn(&'g Group<'_, M>) -> &'g [[f32; M]],
-    ) where
-        for<'o> Own<'o, M>: Step<M, G>,
-    {
+        compute: impl Fn(&Group<'_, M>, Range<usize>, &mut Own<'_, M>),
+    ) {
         let on = groups.iter().filter(|group| group.is_any_on());
         let works = on.filter_map(|group| Some((group, group.parts.get(part)?)));
         let mut works: Vec<_> =
@@ -376,23 +394,21 @@ impl<'a> Weights<'a> {
             for (group, work) in &mut works {
                 let Group { inputs, is_on, state, .. } = *group;
                 let mut own = Own { of: self, inputs, is_on: *is_on, state, work };
-                Product { panels, states: states(group) }.compute(own_blocks.clone(), &mut own);
+                compute(group, own_blocks.clone(), &mut own);
             }
         }
     }
 }
 
-/// Quantizes the states of all groups to bytes, with one scale and zero point, and keeps what these bytes stand for.
+/// Quantizes the states of all groups to bytes, with one scale and zero point.
 fn quantize<const M: usize>(groups: &mut [Group<'_, M>]) {
     let all = || groups.iter().flat_map(|group| &group.state).flatten();
     let (least, most) = all().fold((0.0_f32, 0.0_f32), |(least, most), x| (least.min(*x), most.max(*x)));
     let scale = if most > least { (most - least) / 255.0 } else { 1.0 };
     let zero = (-least / scale).round_ties_even().clamp(0.0, 255.0);
-    let rounded = |x: f32| (((x / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero) * scale;
-    for Group { state, reset, .. } in groups {
-        for (to, from) in reset.iter_mut().zip(state) {
-            *to = from.map(rounded);
-        }
+    let byte = |x: f32| ((x / scale).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
+    for Group { state, quantized, .. } in groups {
+        quantized.set(state, (scale, zero as u8), byte);
     }
 }
 

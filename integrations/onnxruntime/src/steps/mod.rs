@@ -1,6 +1,7 @@
 //! Operations that are not hipDNN's, computed between its graphs in the same subgraph.
 
 mod boxes;
+mod bytes;
 mod cells;
 mod function;
 mod gates;
@@ -16,6 +17,7 @@ mod small;
 mod windows;
 
 pub use boxes::{END, Suppression};
+pub use bytes::{Row, pack_bytes, packed_size_of_bytes};
 pub use cells::Cell;
 pub use function::{Function, Pairwise};
 pub use grid::{Beyond, Grid, Interpolation};

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::bytes::{Bytes, packed_size_of_bytes};
 use super::cells::{Bias, Cell, Group, Weights};
 use super::gates::UNITS;
 use crate::lowering::{OnHost, Slab};
@@ -41,7 +42,7 @@ pub struct Recurrent {
     pub given: Given,
     /// Whether the recurrent weights are packed for each direction, as [`pack`] does.
     pub is_packed: bool,
-    /// Whether states are quantized to bytes before each step, as the recurrent weights were.
+    /// Whether the recurrent weights are bytes, packed, and states are quantized before each step.
     pub is_quantized: bool,
 }
 
@@ -201,8 +202,9 @@ impl OnHost for Recurrent {
             let before = count + 1 + usize::from(self.given.bias);
             self.given.lengths && at == before
         };
-        let (integers, floats): (Vec<_>, Vec<_>) =
-            reads.iter().enumerate().partition(|(at, _)| is_integer(*at));
+        let (of_bytes, others): (Vec<_>, Vec<_>) =
+            reads.iter().enumerate().partition(|(at, _)| self.is_quantized && *at == count);
+        let (integers, floats): (Vec<_>, Vec<_>) = others.into_iter().partition(|(at, _)| is_integer(*at));
         // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
         // else.
         let all = floats.iter().map(|(_, of)| unsafe { of.items::<f32>() });
@@ -210,9 +212,12 @@ impl OnHost for Recurrent {
         // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
         // else.
         let lengths = integers.first().map(|(_, of)| unsafe { of.integers() }).transpose()?;
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
+        let bytes = of_bytes.first().map(|(_, of)| unsafe { of.items::<u8>() }).transpose()?;
         let mut floats = all.iter().map(|of| of.as_ref());
         let inputs: Vec<&[f32]> = floats.by_ref().take(count).collect();
-        let weights = floats.next().unwrap_or(&[]);
+        let weights = if bytes.is_some() { &[][..] } else { floats.next().unwrap_or(&[]) };
         let given = self.given;
         let mut next = |is_given: bool| if is_given { floats.next() } else { None };
         let [bias, state, cell, peepholes] =
@@ -220,19 +225,29 @@ impl OnHost for Recurrent {
         let [states, last, ..] = writes else { return Err("a sequence without results".to_owned()) };
         let rows = self.cell.gates() * self.size;
         let packed = packed_size(self.cell, self.size);
-        let wanted = count * if self.is_packed { packed } else { rows * self.size };
-        if inputs.iter().any(|of| of.len() != self.length * self.batch * rows) || weights.len() != wanted {
+        let of_bytes = packed_size_of_bytes(self.size);
+        let fits = match &bytes {
+            Some(bytes) => bytes.len() == count * of_bytes,
+            None => weights.len() == count * if self.is_packed { packed } else { rows * self.size },
+        };
+        if inputs.iter().any(|of| of.len() != self.length * self.batch * rows) || !fits {
             return Err("the weights have another size".to_owned());
         }
         let packing =
             |direction: usize| pack(self.cell, part(weights, direction, rows * self.size), self.size);
-        let own: Vec<Vec<f32>> = if self.is_packed { Vec::new() } else { (0..count).map(packing).collect() };
+        let own: Vec<Vec<f32>> =
+            if self.is_packed || bytes.is_some() { Vec::new() } else { (0..count).map(packing).collect() };
         let directions = inputs.into_iter().enumerate().map(|(at, inputs)| {
             let packed = own.get(at).map_or_else(|| part(weights, at, packed), Vec::as_slice);
             let bias = Bias::new(self.cell, self.size, bias.map(|all| part(all, at, 2 * rows)));
             let peepholes = peepholes.map(|all| part(all, at, 3 * self.size));
             let weights = Weights::new(self.cell, self.size, packed, bias, peepholes);
-            Direction { inputs, weights: if self.is_quantized { weights.quantized() } else { weights } }
+            let bytes = bytes.as_ref().and_then(|all| all.get(at * of_bytes..(at + 1) * of_bytes));
+            let weights = match bytes {
+                Some(bytes) => weights.with_bytes(Bytes::new(self.size, bytes)),
+                None => weights,
+            };
+            Direction { inputs, weights }
         });
         let numbers = Numbers {
             of: self,
