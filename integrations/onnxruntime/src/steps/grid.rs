@@ -1,5 +1,10 @@
 //! Images sampled at the places of a grid.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "arrays are indexed below their length; iterators over them are not inlined in loops of this size"
+)]
+
 use super::divided;
 use crate::lowering::{OnHost, Shared, Slab};
 use crate::threads::Parallel;
@@ -37,16 +42,18 @@ pub struct Grid {
     pub is_aligned: bool,
 }
 
-/// The most axes, and the most elements along an axis and for a place.
+/// The most axes, and the most elements along an axis.
 const AXES: usize = 3;
 const ALONG: usize = 4;
-const MOST: usize = 16;
 
 /// The places that are computed before the channels of each.
 const PLACES: usize = 64;
 
-/// An element with its weight; none is zero.
-type Tap = (Option<usize>, f32);
+/// An element with its weight.
+type Tap = (usize, f32);
+
+/// The index of an element beyond the image, which is zero.
+const OUTSIDE: usize = usize::MAX;
 
 impl Grid {
     /// The place of a number of the grid along an axis.
@@ -73,8 +80,9 @@ impl Grid {
         if (x < least) == is_odd { most - rest } else { least + rest }
     }
 
-    /// The element at a whole place; none is beyond.
-    fn element(self, x: f32, size: usize) -> Option<usize> {
+    /// The element at a whole place.
+    #[inline(always)]
+    fn element(self, x: f32, size: usize) -> usize {
         let last = size as f32 - 1.0;
         let x = match self.beyond {
             Beyond::Zeros => x,
@@ -82,12 +90,13 @@ impl Grid {
             // Truncated, like an index.
             Beyond::Reflection => self.reflected(x, size).trunc().clamp(0.0, last),
         };
-        (x >= 0.0 && x <= last).then_some(x as usize)
+        if x >= 0.0 && x <= last { x as usize } else { OUTSIDE }
     }
 
     /// The elements along an axis that belong to a place, and their number.
+    #[inline(always)]
     fn along(self, x: f32, size: usize) -> ([Tap; ALONG], usize) {
-        let mut taps = [(None, 0.0); ALONG];
+        let mut taps = [(OUTSIDE, 0.0); ALONG];
         let (first, weights, count) = match self.interpolation {
             Interpolation::Nearest => (x.round_ties_even(), [1.0, 0.0, 0.0, 0.0], 1),
             Interpolation::Linear => {
@@ -103,30 +112,50 @@ impl Grid {
                 (x.floor() - 1.0, [far(behind + 1.0), near(behind), near(before), far(before + 1.0)], 4)
             }
         };
-        for (at, (tap, weight)) in taps.iter_mut().zip(weights).enumerate().take(count) {
-            *tap = (self.element(first + at as f32, size), weight);
+        for at in 0..count {
+            taps[at] = (self.element(first + at as f32, size), weights[at]);
         }
         (taps, count)
     }
 
-    /// The elements that belong to a place, and their number. Of the place, the last axis comes first.
-    fn taps(self, place: &[f32], sizes: &[usize]) -> ([Tap; MOST], usize) {
-        let mut taps = [(Some(0), 1.0); MOST];
-        let mut count = 1;
-        for (number, size) in place.iter().rev().zip(sizes) {
-            let (own, along) = self.along(self.place(*number, *size), *size);
-            let before = taps;
-            let pairs = before
-                .iter()
-                .take(count)
-                .flat_map(|outer| own.iter().take(along).map(move |inner| (outer, inner)));
-            for (to, ((outer, weight), (inner, by))) in taps.iter_mut().zip(pairs) {
-                *to = (outer.zip(*inner).map(|(outer, inner)| outer * size + inner), weight * by);
-            }
-            count *= along;
+    /// Adds the elements that belong to a place, and returns their number. Of the place, the last axis comes first.
+    #[inline(always)]
+    fn taps(self, place: &[f32], sizes: &[usize], to: &mut Vec<Tap>) -> usize {
+        let mut own = [[(0, 1.0); ALONG]; AXES];
+        let (mut counts, mut steps) = ([1; AXES], [1; AXES]);
+        // The last axes, behind those of one element.
+        for axis in 0..place.len() {
+            let (at, size) = (AXES - 1 - axis, sizes[sizes.len() - 1 - axis]);
+            (own[at], counts[at]) = self.along(self.place(place[axis], size), size);
+            steps[at] = size;
         }
-        (taps, count.min(MOST))
+        for first in &own[0][..counts[0]] {
+            for second in &own[1][..counts[1]] {
+                let plane = joined(*first, *second, steps[1]);
+                for third in &own[2][..counts[2]] {
+                    to.push(joined(plane, *third, steps[2]));
+                }
+            }
+        }
+        counts[0] * counts[1] * counts[2]
     }
+}
+
+/// The element at two indices, of which the second one has so many.
+#[inline(always)]
+fn joined(outer: Tap, inner: Tap, size: usize) -> Tap {
+    let at = if outer.0 == OUTSIDE || inner.0 == OUTSIDE { OUTSIDE } else { outer.0 * size + inner.0 };
+    (at, outer.1 * inner.1)
+}
+
+/// The sum of elements by their weights.
+#[inline(always)]
+fn sum(taps: &[Tap], elements: &[f32]) -> f32 {
+    let mut sum = 0.0;
+    for (at, weight) in taps {
+        sum += if *at < elements.len() { elements[*at] } else { 0.0 } * weight;
+    }
+    sum
 }
 
 impl OnHost for Grid {
@@ -156,23 +185,28 @@ impl OnHost for Grid {
         let to = Shared(writes);
         let parts = places.div_ceil(PLACES);
         divided(batch * parts, channels * PLACES * 16, parallel, &|range| {
-            let mut taps = Vec::with_capacity(PLACES);
+            let mut taps: Vec<Tap> = Vec::with_capacity(PLACES * 8);
             let mut line = [0.0_f32; PLACES];
             for at in range {
                 let (image_at, first) = (at / parts, at % parts * PLACES);
                 let end = (first + PLACES).min(places);
                 let own = grid.get((image_at * places + first) * axes..(image_at * places + end) * axes);
                 taps.clear();
-                taps.extend(
-                    own.unwrap_or(&[]).chunks_exact(axes.max(1)).map(|place| self.taps(place, &sizes)),
-                );
+                let mut count = 1;
+                for place in own.unwrap_or(&[]).chunks_exact(axes.max(1)) {
+                    count = self.taps(place, &sizes, &mut taps);
+                }
                 for channel in 0..channels {
                     let plane = image_at * channels + channel;
                     let elements = image.get(plane * size..(plane + 1) * size).unwrap_or(&[]);
-                    let element =
-                        |at: Option<usize>| at.and_then(|at| elements.get(at)).copied().unwrap_or(0.0);
-                    for (to, (taps, count)) in line.iter_mut().zip(&taps) {
-                        *to = taps.iter().take(*count).map(|(at, weight)| element(*at) * weight).sum();
+                    // The usual number, so that its loop is unrolled.
+                    if let (4, (fours, _)) = (count, taps.as_chunks::<4>()) {
+                        for at in 0..fours.len().min(PLACES) {
+                            line[at] = sum(&fours[at], elements);
+                        }
+                    } else {
+                        let all = taps.chunks_exact(count.max(1));
+                        line.iter_mut().zip(all).for_each(|(to, taps)| *to = sum(taps, elements));
                     }
                     let line = line.get(..end - first).unwrap_or(&[]);
                     // SAFETY: the result has a number for each place and channel, which only this thread writes.
@@ -195,13 +229,14 @@ mod tests {
             is_aligned,
         };
         let all = |is_aligned: bool| -> Vec<usize> {
-            (-7..8).map(|x| of(is_aligned).element(x as f32, 3).unwrap()).collect()
+            (-7..8).map(|x| of(is_aligned).element(x as f32, 3)).collect()
         };
         assert_eq!(all(true), [1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]);
         assert_eq!(all(false), [0, 0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1]);
-        assert_eq!(of(true).element(9.0, 1), Some(0));
+        assert_eq!(of(true).element(9.0, 1), 0);
         for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
-            assert!(of(false).element(x, 3).is_none_or(|at| at < 3));
+            let at = of(false).element(x, 3);
+            assert!(at < 3 || at == OUTSIDE);
         }
     }
 }
