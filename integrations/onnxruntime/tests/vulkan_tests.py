@@ -97,11 +97,13 @@ def test_images_are_resized_there():
         ([2, 3, 1, 1], [1, 1, 4, 5]),
         ([1, 2, 3, 4, 5], [1, 1, 2, 2, 2]),
         ([1, 1, 4, 6], [1, 1, 1.5, 2]),
+        # Not quite whole.
+        ([1, 1, 3, 100], [1, 1, 1, 2.00001]),
     ]
     for seed, (dims, factors) in enumerate(cases):
         for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
             x = np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
-            x.flat[x.size // 2], x.flat[0] = np.nan, np.inf
+            x.flat[x.size // 2], x.flat[0], x.flat[-1] = np.nan, np.inf, -np.inf
             model = resizing(dims, factors, mode)
             own = provider.session(model, {"device": "vulkan", "take": "all"})
             close(own.run(None, {"x": x})[0], provider.plain(model).run(None, {"x": x})[0])

@@ -102,10 +102,11 @@ fn inference_with_variance(
     let x = operation.x;
     // The inverse is computed in the same call and repeated along pixels: where these lie innermost, cuDNN 9.19 returned NaN on an H200.
     let layout = Shape::of(&builder.layout(x)?);
-    let channel = layout.strides.get(1).copied();
-    let pixels = layout.dims.iter().zip(&layout.strides).skip(2).filter(|(dim, _)| **dim > 1);
-    if pixels.into_iter().any(|(_, pixel)| Some(*pixel) < channel) {
-        return Err("x: channels are not innermost, expected channels last".to_owned());
+    let axes = || layout.dims.iter().zip(&layout.strides).skip(1).filter(|(dim, _)| **dim > 1);
+    let has_channels = layout.dims.get(1).is_some_and(|dim| *dim > 1);
+    let innermost = axes().map(|(_, stride)| *stride).min();
+    if has_channels && layout.strides.get(1).copied() > innermost {
+        return Err(format!("x: strides are {:?}, expected channels last", layout.strides));
     }
     let compute_type = data_type(node.compute_type)?;
     let variance = builder.channels(x, operation.variance)?;

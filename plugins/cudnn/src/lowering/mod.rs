@@ -223,7 +223,7 @@ struct Builder<'a> {
 pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusal> {
     let graph = &prepared.graph;
     let nodes = graph.nodes.get(range.clone()).ok_or("there are no such nodes")?;
-    check_joined(graph, nodes)?;
+    view::check_joined(graph, nodes)?;
     let problems = prepared.problems.get(range.clone()).unwrap_or_default();
     let mut builder = Builder {
         view: View::of(graph, nodes, problems)?,
@@ -238,24 +238,6 @@ pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusa
     }
     view::innermost_second(&mut builder.lowered.described)?;
     Ok(builder.lowered)
-}
-
-/// Refuses nodes that no tensor joins: cuDNN 9.19 takes them, and computed only some of them on an H200.
-fn check_joined(graph: &Graph, nodes: &[Node]) -> Result<(), Refusal> {
-    let is_constant = |uid: &i64| graph.tensor(*uid).is_some_and(|tensor| tensor.value.is_some());
-    let mut groups: Vec<HashSet<i64>> = Vec::new();
-    for node in nodes {
-        let tensors = node.operation.tensors().into_iter();
-        let mut own: HashSet<i64> = tensors.filter(|uid| !is_constant(uid)).collect();
-        let (joined, apart) = groups.into_iter().partition(|group: &HashSet<i64>| !group.is_disjoint(&own));
-        groups = apart;
-        Vec::into_iter(joined).for_each(|group| own.extend(group));
-        groups.push(own);
-    }
-    match groups.len() {
-        0 | 1 => Ok(()),
-        count => Err(format!("{count} groups of nodes without a tensor in common, expected one")),
-    }
 }
 
 /// The tensors that nodes share with the rest of the graph.

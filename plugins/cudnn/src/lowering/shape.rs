@@ -72,7 +72,7 @@ impl Shape {
                 if *dim == 1 {
                     *stride = next;
                 } else {
-                    next = dim * *stride;
+                    next = next.max(dim * *stride);
                 }
             }
         }

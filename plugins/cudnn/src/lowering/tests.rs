@@ -111,6 +111,13 @@ fn convolutions_to_one_pixel_are_alone_unless_channels_lie_last() {
     assert!(super::lower(&prepared, 0..1).is_ok() && super::lower(&prepared, 1..2).is_ok());
     graph.tensors[0].strides = vec![100, 1, 20, 4];
     assert!(lower(&graph).is_ok());
+    // Of one channel, which has no order, to one pixel.
+    for (tensor, dims) in graph.tensors.iter_mut().zip([[2, 1, 5, 5], [6, 1, 5, 5]]) {
+        (tensor.dims, tensor.strides) = (dims.to_vec(), packed(&dims).strides);
+    }
+    let strides: Vec<_> =
+        lower(&graph).unwrap().described.tensors.into_iter().map(|tensor| tensor.shape.strides).collect();
+    assert!(strides.contains(&vec![25, 1, 5, 1]) && strides.contains(&vec![6, 1, 6, 6]), "{strides:?}");
 }
 
 #[test]

@@ -111,6 +111,30 @@ impl View {
     }
 }
 
+/// Refuses nodes that no tensor joins: cuDNN 9.19 takes them, and computed only some of them on an H200.
+pub(super) fn check_joined(graph: &Graph, nodes: &[Node]) -> Result<(), Refusal> {
+    let is_constant = |uid: &i64| graph.tensor(*uid).is_some_and(|tensor| tensor.value.is_some());
+    let mut groups: Vec<HashSet<i64>> = Vec::new();
+    for node in nodes {
+        let tensors = node.operation.tensors().into_iter();
+        let mut own: HashSet<i64> = tensors.filter(|uid| !is_constant(uid)).collect();
+        let (joined, apart) = groups.into_iter().partition(|group: &HashSet<i64>| !group.is_disjoint(&own));
+        groups = apart;
+        for mut group in Vec::into_iter(joined) {
+            // The smaller one is added to the larger one: nodes are many.
+            if group.len() > own.len() {
+                std::mem::swap(&mut group, &mut own);
+            }
+            own.extend(group);
+        }
+        groups.push(own);
+    }
+    match groups.len() {
+        0 | 1 => Ok(()),
+        count => Err(format!("{count} groups of nodes without a tensor in common, expected one")),
+    }
+}
+
 /// Orders dimensions of pointwise and reduction graphs as cuDNN's kernels require: with four or more
 /// dimensions the second is innermost in memory, like channels last. Such graphs do not depend on the meaning
 /// of dimensions.
@@ -221,10 +245,10 @@ fn channels_last(graph: &Graph, operation: &Operation) -> Option<bool> {
     };
     let images = images.map(|uid| graph.tensor(uid));
     let mut found = None;
-    let mut has_pixels = false;
+    let mut has_one = false;
     for image in images.into_iter().flatten() {
         let spatial = || image.dims.iter().zip(&image.strides).skip(2).filter(|(dim, _)| **dim > 1);
-        has_pixels |= spatial().next().is_some();
+        has_one |= spatial().next().is_none();
         let (Some(2..), Some(channel)) = (image.dims.get(1), image.strides.get(1)) else { continue };
         let Some(pixel) = spatial().map(|(_, stride)| *stride).min() else { continue };
         let last = *channel < pixel;
@@ -232,7 +256,7 @@ fn channels_last(graph: &Graph, operation: &Operation) -> Option<bool> {
             return None;
         }
     }
-    found.or((!has_pixels).then_some(true))
+    found.or(has_one.then_some(true))
 }
 
 fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {
