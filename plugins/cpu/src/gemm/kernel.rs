@@ -99,12 +99,14 @@ pub(crate) unsafe trait MicroKernel: Register {
 }
 
 /// Tiles of `MR` rows.
-const fn of_rows<R: Register, const MR: usize>() -> [[RunTile<R::Word>; MAX_VECTORS]; 2] {
+const fn of_rows<R: MicroKernel, const MR: usize>() -> [[RunTile<R::Word>; MAX_VECTORS]; 2] {
     [of_order::<R, Rows<R::Word, MR>, MR>(), of_order::<R, Panel<R::Word>, MR>()]
 }
 
-const fn of_order<R: Register, A: Lhs<R, MR>, const MR: usize>() -> [RunTile<R::Word>; MAX_VECTORS] {
-    [R::run_tile::<A, MR, 1>, R::run_tile::<A, MR, 2>, R::run_tile::<A, MR, 3>]
+const fn of_order<R: MicroKernel, A: Lhs<R, MR>, const MR: usize>() -> [RunTile<R::Word>; MAX_VECTORS] {
+    let two: RunTile<R::Word> = R::run_tile::<A, MR, 2>;
+    // No tile has more vectors than the largest.
+    [R::run_tile::<A, MR, 1>, two, if R::VECTORS < MAX_VECTORS { two } else { R::run_tile::<A, MR, 3> }]
 }
 
 /// Tiles of `MR` rows of [`LONG_VECTORS`] vectors.
@@ -115,7 +117,7 @@ const fn long<R: Register, const MR: usize>() -> [RunTile<R::Word>; 2] {
 /// The tiles for 16 and for 32 registers.
 pub(crate) struct TileTable<R>(R);
 
-impl<R: Register> TileTable<R> {
+impl<R: MicroKernel> TileTable<R> {
     pub(crate) const FOUR: Tiles<R::Word> =
         &[of_rows::<R, 1>(), of_rows::<R, 2>(), of_rows::<R, 3>(), of_rows::<R, 4>()];
     const LONG: LongTiles<R::Word> = &[

@@ -195,6 +195,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
     let mut j = 0;
+    let together = if TypeId::of::<S>() == TypeId::of::<V::Scalar>() { V::LANES } else { STREAMS };
     if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
         while j + V::LANES <= len {
             // SAFETY: a vector remains on both sides, and the caller guarantees the instructions.
@@ -214,9 +215,9 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
             j += STREAMS;
         }
     }
-    for j in j..len {
+    for i in 0..(len - j) % together {
         // SAFETY: an element remains on both sides.
-        unsafe { to.add(j).write(from.add(j).read_unaligned().value()) };
+        unsafe { to.add(j + i).write(from.add(j + i).read_unaligned().value()) };
     }
 }
 

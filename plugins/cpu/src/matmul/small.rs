@@ -79,6 +79,9 @@ struct Products<'a, T> {
 impl<T: Float> VectorTask<T> for Products<'_, T> {
     type Output = ();
 
+    // As many columns as the plan counts on.
+    const HAS_WIDE_DOUBLES: bool = true;
+
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let m = self.problem.m;

@@ -3,6 +3,7 @@
 use crate::dtype::element::ComputeType;
 use crate::simd::array::Each;
 use crate::simd::convert;
+use crate::simd::row::left;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
 use crate::tensor::moments::total;
@@ -72,7 +73,8 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
         }
         at += V::LANES;
     }
-    while at < len {
+    for i in 0..left::<V>(at, len) {
+        let at = at + i;
         // SAFETY: the index is below `len`, up to which this function requires all values.
         unsafe {
             let factor = scale.add(at).read_unaligned();
@@ -83,7 +85,6 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
                 row.y.add(at).write_unaligned(S::nearest(y));
             }
         }
-        at += 1;
     }
 }
 
@@ -175,7 +176,8 @@ pub(crate) unsafe fn gradient<V: Vector>(
         }
         at += V::LANES;
     }
-    while at < len {
+    for i in 0..left::<V>(at, len) {
+        let at = at + i;
         // SAFETY: the index is below `len`, up to which this function requires all values.
         unsafe {
             let dy = dy.add(at).read_unaligned();
@@ -185,6 +187,5 @@ pub(crate) unsafe fn gradient<V: Vector>(
             dscale.add(at).write(dscale.add(at).read() + dy * (deviation * by.inverse));
             dbias.add(at).write(dbias.add(at).read() + dy);
         }
-        at += 1;
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::dtype::element::ComputeType;
 use crate::simd::convert;
+use crate::simd::row::left;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 use crate::tensor::moments::{Moments, NEAR, Totals, deviations, first_mean, is_held};
@@ -33,29 +34,32 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
             *about = unsafe { beginning::<S, V>(*x, len) };
         }
     }
-    if len <= EXACT {
+    let is_short = len <= EXACT;
+    if is_short {
         // SAFETY: the rows have `len` elements, as this function requires.
         found = unsafe { moments_of_some::<S, V, ROWS>(rows, len, &about, centered) };
-    } else {
-        for (i, found) in found.iter_mut().enumerate() {
-            // SAFETY: a row that is longer has elements of the compute type, `len` of them.
-            *found = unsafe { moments::<V>(rows[i].cast(), len, about[i], centered) };
-        }
     }
     for (i, [mean, variance]) in found.iter_mut().enumerate() {
-        let deviation = *mean - about[i].to_f64();
-        let is_far = centered && deviation * deviation > NEAR * *variance;
-        if is_far || !is_held::<V::Scalar>(*mean, *variance, epsilon) {
-            // SAFETY: the row has `len` elements, for whose values this function requires the buffer.
-            unsafe {
-                let x = values::<S, V>(rows[i], len, buffer);
-                if is_far {
-                    [*mean, *variance] = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
-                }
-                if !is_held::<V::Scalar>(*mean, *variance, epsilon) {
-                    [*mean, *variance] = in_double(x, len, centered);
-                }
+        // A row that is longer than a short one has elements of the compute type.
+        let (mut x, mut shift) = (rows[i].cast(), about[i]);
+        // Both times in one place: what is called there is compiled once.
+        for time in 0..2 {
+            if time == 1 || !is_short {
+                // SAFETY: these are the `len` values of the row, in place or in the buffer.
+                [*mean, *variance] = unsafe { moments::<V>(x, len, shift, centered) };
             }
+            let deviation = *mean - shift.to_f64();
+            let is_far = centered && deviation * deviation > NEAR * *variance;
+            if time == 1 || !is_far {
+                break;
+            }
+            // SAFETY: the row has `len` elements, for whose values this function requires the buffer.
+            x = unsafe { values::<S, V>(rows[i], len, buffer) };
+            shift = V::Scalar::from_f64(*mean);
+        }
+        if !is_held::<V::Scalar>(*mean, *variance, epsilon) {
+            // SAFETY: the row has `len` elements, for whose values this function requires the buffer.
+            [*mean, *variance] = unsafe { in_double(values::<S, V>(rows[i], len, buffer), len, centered) };
         }
     }
     for [_, variance] in &mut found {
@@ -98,9 +102,8 @@ unsafe fn values<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::
             convert::load::<S, V>(x.add(at)).store(buffer.add(at));
             at += V::LANES;
         }
-        while at < len {
-            buffer.add(at).write(x.add(at).read_unaligned().value());
-            at += 1;
+        for i in 0..left::<V>(at, len) {
+            buffer.add(at + i).write(x.add(at + i).read_unaligned().value());
         }
     }
     buffer
@@ -136,14 +139,13 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         }
         at += V::LANES;
     }
-    while at < len {
+    for index in 0..left::<V>(at, len) {
         for i in 0..ROWS {
             // SAFETY: the index is below `len`, up to which this function requires all elements.
-            let x = unsafe { rows[i].add(at).read_unaligned() };
+            let x = unsafe { rows[i].add(at + index).read_unaligned() };
             let deviation = x.value::<V::Scalar>() - about[i];
             rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
         }
-        at += 1;
     }
     for i in 0..ROWS {
         let sum = if centered { (sums[i].sum() + rest[i][0]).to_f64() } else { 0.0 };

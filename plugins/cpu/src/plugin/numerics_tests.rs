@@ -10,6 +10,7 @@ use super::*;
 use crate::gemm::pairs::Pairs;
 use crate::plan::planner::fast_knobs;
 use crate::simd::isa::Isa;
+use crate::simd::vector::is_common;
 
 const FAST: usize = 0;
 const REFERENCE: usize = 1;
@@ -171,7 +172,8 @@ fn sums_of_items_depend_on_their_number_unless_the_knob_forbids() {
     };
     let alone = |invariant| (0..64).flat_map(|row| found(row, 1, invariant)).collect::<Vec<_>>();
     assert_eq!(found(0, 64, 1), alone(1));
-    assert_ne!(found(0, 64, 0), alone(0));
+    // Where vectors are not common, each row is added alone.
+    assert_eq!(found(0, 64, 0) != alone(0), is_common(Isa::detect()));
 }
 
 #[test]

@@ -344,7 +344,7 @@ impl<T: Functions, V: Vector<Scalar = T>> Block<V> {
         let from = [(to.cast_const(), V::LANES); 2];
         let all = All { smooth, parameter: T::from_single(parameter), from, to, count: K };
         // SAFETY: there are `K` vectors, and a vector exists only on a processor with its instructions.
-        unsafe { V::dispatch(FunctionTask::<'_, T, V>::new(&all)) };
+        unsafe { V::call(FunctionTask::<'_, T, V>::new(&all)) };
         near
     }
 }

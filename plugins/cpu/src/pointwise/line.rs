@@ -196,7 +196,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
             let all = All { smooth: *smooth, parameter: *parameter, from: [(from, V::LANES); 2], to, count };
             // SAFETY: the rows have `count` vectors, and the processor has the vector's instructions.
-            unsafe { V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData)) };
+            unsafe { V::call(FunctionTask::<'_, T, V>(&all, PhantomData)) };
             at = count * V::LANES;
         }
         while at + TOGETHER * V::LANES <= len {
@@ -405,7 +405,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     let from = if side == Side::Second { [others, own] } else { [own, others] };
     // SAFETY: both operands have `K` vectors, or one value for all, and the results overwrite the first.
     unsafe {
-        V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
+        V::call(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
     }
     near
 }

@@ -90,7 +90,7 @@ unsafe fn by_vectors<T: Functions>(mode: &Mode<T>, [x, y, _]: [*const T; 3], out
         #[inline(always)]
         unsafe fn run<V: Vector<Scalar = T>>(self) {
             // SAFETY: the processor has the instructions, and the operands are as long as any vector.
-            unsafe { V::dispatch(FunctionTask::<'_, T, V>::new(self.0)) };
+            unsafe { V::call(FunctionTask::<'_, T, V>::new(self.0)) };
         }
     }
 

@@ -79,50 +79,67 @@ impl<T: Float> PartKernel<T, 2> for ChannelsLast<T> {
     #[inline(always)]
     unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
-        let Part { tensors, image, .. } = *part;
-        if let Some(converted) = &self.converted {
-            for first in part.rows.clone().step_by(converted.together) {
-                let rows = first..part.rows.end.min(first + converted.together);
-                // SAFETY: this function requires the part's tensors and areas, and the rows are the part's.
-                unsafe { self.converted_rows::<V>(part, converted, rows) };
-            }
-            return;
-        }
+        let Part { tensors, image, areas: [_, area], .. } = *part;
+        let converted = self.converted.as_ref();
+        let together = converted.map_or(part.rows.len().max(1), |converted| converted.together);
         let strides = [x.depth, x.image.strides[2], x.image.strides[3]];
-        // SAFETY: this function requires the tensors, which have all of the elements.
-        unsafe {
-            let from = x.at(tensors, [image, 0, 0, 0, 0]).cast_const().cast::<T>();
-            let windows = Windows { from, strides, indexed: index.is_some() };
-            for row in part.rows.clone() {
+        let sums = Accumulators {
+            from: area.cast_const(),
+            row_stride: shape.channels,
+            rows: shape.output[COLUMNS],
+            columns: shape.channels,
+            row: y.image.strides[3],
+            column: 1,
+        };
+        for first in part.rows.clone().step_by(together) {
+            let rows = first..part.rows.end.min(first + together);
+            // SAFETY: this function requires the tensors and areas, which have all of the elements; the rows are the part's.
+            let windows = unsafe {
+                match converted {
+                    Some(converted) => self.convert::<V>(part, converted, rows.clone()),
+                    None => {
+                        let from = x.at(tensors, [image, 0, 0, 0, 0]).cast_const().cast::<T>();
+                        Windows { from, strides, indexed: index.is_some() }
+                    }
+                }
+            };
+            for row in rows {
                 let lines = shape.lines(row);
                 let [depth, row] = shape.place(row);
                 let position = [image, 0, depth, row, 0];
-                let to = Row {
-                    to: y.at(tensors, position).cast::<T>(),
-                    column: y.image.strides[3],
-                    index: index
-                        .map(|index| (index.at(tensors, position), index.strides[4], index.strides[1])),
-                };
-                self.row::<V>(&windows, &lines, &to);
+                // SAFETY: the tensors have the row, and the windows all that it reads; the area has room for it.
+                unsafe {
+                    let stored = y.at(tensors, position);
+                    let (to, column) = match converted {
+                        Some(_) => (area, shape.channels),
+                        None => (stored.cast::<T>(), y.image.strides[3]),
+                    };
+                    let index =
+                        index.map(|index| (index.at(tensors, position), index.strides[4], index.strides[1]));
+                    self.row::<V>(&windows, &lines, &Row { to, column, index });
+                    if let Some(converted) = converted {
+                        (converted.store)(V::ISA, &sums, stored);
+                    }
+                }
             }
         }
     }
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// Converts the rows of x that some rows of y read, and computes these.
+    /// Converts the rows of x that some rows of y read.
     ///
     /// # Safety
     /// As [`PartKernel::run_part`], for rows of the part, at most as many as are converted together.
     #[inline(always)]
-    unsafe fn converted_rows<V: Vector<Scalar = T>>(
+    unsafe fn convert<V: Vector<Scalar = T>>(
         &self,
         part: &Part<'_, T, 2>,
         converted: &Converted<T>,
         rows: Range<usize>,
-    ) {
-        let PoolPlan { shape, x, y, index, .. } = &self.pool;
-        let Part { tensors, image, areas: [from, to], .. } = *part;
+    ) -> Windows<T> {
+        let PoolPlan { shape, x, index, .. } = &self.pool;
+        let Part { tensors, image, areas: [from, _], .. } = *part;
         let (channels, columns) = (shape.channels, shape.input[COLUMNS]);
         let of_row = columns * channels;
         // Windows may lie in the padding; those of later rows begin and end later.
@@ -145,25 +162,7 @@ impl<T: Float> ChannelsLast<T> {
             }
         }
         let from = from.wrapping_sub(first * of_row).cast_const();
-        let windows = Windows { from, strides: [0, of_row, channels], indexed: index.is_some() };
-        let sums = Accumulators {
-            from: to.cast_const(),
-            row_stride: channels,
-            rows: shape.output[COLUMNS],
-            columns: channels,
-            row: y.image.strides[3],
-            column: 1,
-        };
-        for row in rows {
-            let position = [image, 0, 0, row, 0];
-            // SAFETY: the rows that these windows meet are converted, and the area has room for the row.
-            unsafe {
-                let index =
-                    index.map(|index| (index.at(tensors, position), index.strides[4], index.strides[1]));
-                self.row::<V>(&windows, &shape.lines(row), &Row { to, column: channels, index });
-                (converted.store)(V::ISA, &sums, y.at(tensors, position));
-            }
-        }
+        Windows { from, strides: [0, of_row, channels], indexed: index.is_some() }
     }
 
     /// Computes a row: most channels in several vectors at a time, the last ones for several windows at a

@@ -1,6 +1,6 @@
 //! Many results at once: the fastest dimension is kept.
 
-use crate::reduction::shape::{BUFFER, Task};
+use crate::reduction::shape::{BUFFER, Buffer, Task};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_columns};
 use crate::tensor::loop_nest::Elements;
@@ -15,11 +15,11 @@ impl<T: Float> Task<'_, T> {
     pub(crate) unsafe fn columns<V: Vector<Scalar = T>, J: Combine>(&self) {
         let shape = self.shape;
         let (kept, size) = (&shape.kept, shape.run.size);
-        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let x = self.tensors[shape.x_slot];
         let blocks = kept.len.div_ceil(BUFFER);
-        let mut totals = [0.0; BUFFER];
-        let mut sums = [T::ZERO; BUFFER];
-        let mut buffer = [T::ZERO; BUFFER];
+        let (mut totals, mut sums, mut buffer) =
+            (Buffer([0.0; BUFFER]), Buffer([T::ZERO; BUFFER]), Buffer([T::ZERO; BUFFER]));
+        let (totals, sums, buffer) = (&mut totals.0, &mut sums.0, &mut buffer.0);
         for task in self.tasks.clone() {
             let (block, part) = (task / shape.parts, task % shape.parts);
             let (run, first) = (block / blocks, block % blocks * BUFFER);
@@ -46,17 +46,16 @@ impl<T: Float> Task<'_, T> {
                         fold_columns::<V, J>(values, sums.as_mut_ptr(), len);
                     }
                 }
-                for (total, sum) in totals[..len].iter_mut().zip(&sums) {
+                for (total, sum) in totals[..len].iter_mut().zip(sums.iter()) {
                     *total = J::merge(*total, sum.to_f64());
                 }
                 from = end;
             }
-            for (column, total) in totals[..len].iter().enumerate() {
-                let output =
-                    (run * kept.len + first + column, y_at + (first + column) * kept.inner_strides[1]);
-                // SAFETY: the offset is that of the result.
-                unsafe { shape.put(y, self.scratch, part, output, *total) };
-            }
+            let stride = kept.inner_strides[1];
+            // SAFETY: the offset is that of the first result.
+            unsafe {
+                self.put(part, (run * kept.len + first, y_at + first * stride), stride, &totals[..len])
+            };
         }
     }
 }

@@ -21,14 +21,14 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use crate::dtype::element::{Compute, Element};
+use crate::dtype::element::{Compute, ComputeType, Element};
 use crate::dtype::sums;
 use crate::gemm::pack::pack_of;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::reduction::Reduction;
 use crate::reduction::shape::{BUFFER, Shape, Task};
 use crate::simd::isa::Isa;
-use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::simd::vector::{Float, Vector, VectorTask, is_common};
 use crate::tensor::combine::{Combine, finalized, with_combine};
 use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row_converter::RowConverter;
@@ -120,7 +120,7 @@ fn plan_in<T: Float>(
     let outputs = kept.runs() * kept.len;
     // Short rows are transposed, so that many are reduced at once.
     let are_many = kept.len >= SHORT || is_invariant;
-    let is_short = by_rows && reduction.count <= SHORT && are_many && reduced.runs() == 1;
+    let is_short = is_common(isa) && by_rows && reduction.count <= SHORT && are_many && reduced.runs() == 1;
     let pack = if is_short { pack_of("in", x.data_type).ok() } else { None };
     let is_short = pack.is_some();
     let by_rows = by_rows && !is_short;
@@ -198,16 +198,87 @@ impl<T: Float> Kernel for Shape<T> {
 impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
+    // Totals of single precision, too.
+    const HAS_WIDE_DOUBLES: bool = true;
+
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the processor has the vector's instructions, as this function requires.
+        unsafe { with_combine!(self.shape.mode, J => self.combine::<V, J>()) };
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    /// Computes the results in the way that was planned.
+    ///
+    /// # Safety
+    /// As [`VectorTask::run`].
+    #[inline(always)]
+    unsafe fn combine<V: Vector<Scalar = T>, J: Combine>(&self) {
+        if const { J::IS_WIDE && size_of::<T>() < size_of::<f64>() } {
+            unreachable!("totals that may exceed single precision are planned in double precision");
+        }
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
-            if self.shape.pack.is_some() {
-                with_combine!(self.shape.mode, J => self.short_rows::<V, J>());
+            if const { is_common(V::ISA) } && self.shape.pack.is_some() {
+                self.short_rows::<V, J>();
             } else if self.shape.by_rows {
-                with_combine!(self.shape.mode, J => self.rows::<V, J>());
+                self.rows::<V, J>();
             } else {
-                with_combine!(self.shape.mode, J => self.columns::<V, J>());
+                self.columns::<V, J>();
+            }
+        }
+    }
+
+    /// Stores partial results, or the results if there is one part, each with its offset in y. Not inlined, so that all loops
+    /// share it.
+    ///
+    /// # Safety
+    /// The tensors and the scratch memory are those of a run; the second of each offsets is that of a result, the first of which
+    /// has the index `output`.
+    #[inline(never)]
+    unsafe fn put_each<S: ComputeType>(
+        &self,
+        part: usize,
+        output: usize,
+        offsets: &[[usize; 2]],
+        totals: &[S],
+    ) {
+        for (i, (total, [_, y_at])) in totals.iter().zip(offsets).enumerate() {
+            // SAFETY: y has the element, and the scratch memory a total for each part.
+            unsafe { self.put_one(part, (output + i, *y_at), total.to_f64()) };
+        }
+    }
+
+    /// The same for results with this stride in y.
+    ///
+    /// # Safety
+    /// The tensors and the scratch memory are those of a run; `y_at` is the offset of the first result, whose index is `output`.
+    #[inline(never)]
+    unsafe fn put<S: ComputeType>(
+        &self,
+        part: usize,
+        (output, y_at): (usize, usize),
+        stride: usize,
+        totals: &[S],
+    ) {
+        for (i, total) in totals.iter().enumerate() {
+            // SAFETY: y has the element, and the scratch memory a total for each part.
+            unsafe { self.put_one(part, (output + i, y_at + i * stride), total.to_f64()) };
+        }
+    }
+
+    /// # Safety
+    /// As [`Task::put`], for one result.
+    #[inline(always)]
+    unsafe fn put_one(&self, part: usize, (output, y_at): (usize, usize), total: f64) {
+        let shape = self.shape;
+        // SAFETY: this function requires the element of y, or the scratch memory.
+        unsafe {
+            if shape.parts == 1 {
+                shape.store(self.tensors[shape.y_slot], y_at, total);
+            } else {
+                self.scratch.add(part * shape.outputs + output).write(total);
             }
         }
     }
@@ -235,33 +306,10 @@ impl<T: Float> Shape<T> {
         }
     }
 
-    /// Stores a partial result, or the result if there is one part.
-    ///
-    /// # Safety
-    /// `y` and `scratch` are those of a run, `y_at` is the offset of the result with index `output`.
-    #[inline(always)]
-    unsafe fn put(
-        &self,
-        y: *mut u8,
-        scratch: *mut f64,
-        part: usize,
-        (output, y_at): (usize, usize),
-        total: f64,
-    ) {
-        // SAFETY: y has the element, and the scratch memory a total for each part.
-        unsafe {
-            if self.parts == 1 {
-                self.store(y, y_at, total);
-            } else {
-                scratch.add(part * self.outputs + output).write(total);
-            }
-        }
-    }
-
     /// Combines the partial results.
     ///
     /// # Safety
-    /// As [`Shape::put`]; all totals are written.
+    /// As [`Task::put`]; all totals are written.
     unsafe fn finish<J: Combine>(&self, y: *mut u8, scratch: *const f64) {
         if self.parts == 1 {
             return;

@@ -1,12 +1,15 @@
 //! Result by result: the fastest dimension is reduced.
 
-use crate::reduction::shape::{BUFFER, Task};
+use crate::reduction::shape::{BUFFER, Buffer, Task};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
 /// How many values are combined in the compute type before the total is combined in double precision.
 const EXACT: usize = 4096;
+
+/// Results that are stored together.
+const STORED: usize = 16;
 
 /// The most elements of rows that are reduced together.
 const TOGETHER: usize = 1024;
@@ -19,14 +22,16 @@ impl<T: Float> Task<'_, T> {
         let parts = self.shape.parts;
         // SAFETY: the processor has the vector's instructions; the tasks' results are in the order of the totals.
         unsafe {
-            if self.are_together::<J>() {
-                self.together::<V, J>();
-            } else if parts == 1 {
-                self.outputs::<V, J>(self.tasks.clone(), 0);
-            } else {
-                for task in self.tasks.clone() {
-                    self.outputs::<V, J>(task / parts..task / parts + 1, task % parts);
-                }
+            if V::HAS_SPECIAL_CASES && self.are_together::<J>() {
+                return self.together::<V, J>();
+            }
+            let mut tasks = self.tasks.clone();
+            while !tasks.is_empty() {
+                let (first, part) = (tasks.start / parts, tasks.start % parts);
+                // All results at once, or a part of one.
+                let end = if parts == 1 { tasks.end } else { first + 1 };
+                self.outputs::<V, J>(first..end, part);
+                tasks.start = if parts == 1 { end } else { tasks.start + 1 };
             }
         }
     }
@@ -46,7 +51,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn together<V: Vector<Scalar = T>, J: Combine>(&self) {
         let shape = self.shape;
-        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let x = self.tensors[shape.x_slot];
         let mut at = Elements::new(&shape.kept, self.tasks.clone());
         let mut done = self.tasks.start;
         let mut places = [[0; 2]; MAX_LANES];
@@ -69,12 +74,9 @@ impl<T: Float> Task<'_, T> {
                     totals[i] = J::merge_vector(even, odd);
                 }
             }
-            let values = totals[0].values();
-            for (value, [_, y_at]) in values.iter().zip(&places).take(count) {
-                // SAFETY: the offset is that of the result.
-                unsafe { shape.put(y, self.scratch, 0, (done, *y_at), value.to_f64()) };
-                done += 1;
-            }
+            // SAFETY: the offsets are those of the results.
+            unsafe { self.put_each(0, done, &places[..count], &totals[0].values()) };
+            done += count;
         }
     }
 
@@ -89,18 +91,21 @@ impl<T: Float> Task<'_, T> {
         part: usize,
     ) {
         let shape = self.shape;
-        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let x = self.tensors[shape.x_slot];
         let (nest, size) = (&shape.reduced, shape.run.size);
         let most = if shape.direct { EXACT } else { BUFFER };
-        let mut buffer = [T::ZERO; BUFFER];
+        let mut buffer = Buffer([T::ZERO; BUFFER]);
+        let buffer = &mut buffer.0;
         let part_of = shape.part(part);
-        let mut output = outputs.start;
+        let (beginning, skipped) = (nest.position(part_of.start / nest.len), part_of.start % nest.len);
+        let (mut totals, mut offsets) = ([0.0; STORED], [[0; 2]; STORED]);
+        let (mut output, end) = (outputs.start, outputs.end);
         let mut at = Elements::new(&shape.kept, outputs);
+        let mut count = 0;
         while let Some([base, y_at]) = at.next() {
             let mut total = J::start::<f64>();
             let mut left = part_of.len();
-            let mut done = part_of.start % nest.len;
-            let mut position = nest.position(part_of.start / nest.len);
+            let (mut done, mut position) = (skipped, beginning.clone());
             while left > 0 {
                 let len = (nest.len - done).min(most).min(left);
                 // SAFETY: the elements are those of the result, at most as many as the buffer holds.
@@ -127,9 +132,13 @@ impl<T: Float> Task<'_, T> {
                     nest.advance(&mut position);
                 }
             }
-            // SAFETY: the offset is that of the result.
-            unsafe { shape.put(y, self.scratch, part, (output, y_at), total) };
-            output += 1;
+            (totals[count], offsets[count]) = (total, [base, y_at]);
+            count += 1;
+            if count == STORED || output + count == end {
+                // SAFETY: the offsets are those of the results.
+                unsafe { self.put_each(part, output, &offsets[..count], &totals) };
+                (output, count) = (output + count, 0);
+            }
         }
     }
 }

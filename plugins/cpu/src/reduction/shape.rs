@@ -12,6 +12,10 @@ use crate::threading::partition::Workers;
 /// Values of a buffer for elements not read in place, and columns that are reduced together.
 pub(crate) const BUFFER: usize = 1024;
 
+/// Values that begin with a cache line: vectors that cross two lines take twice as long.
+#[repr(align(64))]
+pub(crate) struct Buffer<T, const N: usize>(pub(crate) [T; N]);
+
 /// A planned reduction.
 pub(crate) struct Shape<T> {
     pub(crate) isa: Isa,

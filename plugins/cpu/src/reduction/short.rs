@@ -1,7 +1,7 @@
 //! Short rows: several are transposed, so that their results are computed at once.
 
 use crate::gemm::pack::PackSource;
-use crate::reduction::shape::{BUFFER, Task};
+use crate::reduction::shape::{BUFFER, Buffer, Task};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_columns};
 
@@ -13,9 +13,10 @@ impl<T: Float> Task<'_, T> {
         let shape = self.shape;
         let Some(pack) = shape.pack else { return };
         let (kept, block) = (&shape.kept, shape.block);
-        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let x = self.tensors[shape.x_slot];
         let blocks = kept.len.div_ceil(block);
-        let (mut values, mut totals) = ([T::ZERO; 2 * BUFFER], [T::ZERO; BUFFER]);
+        let (mut values, mut totals) = (Buffer([T::ZERO; 2 * BUFFER]), Buffer([T::ZERO; BUFFER]));
+        let (values, totals) = (&mut values.0, &mut totals.0);
         for task in self.tasks.clone() {
             let (run, first) = (task / blocks, task % blocks * block);
             let len = block.min(kept.len - first);
@@ -36,10 +37,8 @@ impl<T: Float> Task<'_, T> {
                 for row in 0..shape.count {
                     fold_columns::<V, J>(values.as_ptr().add(row * block), totals.as_mut_ptr(), len);
                 }
-                for (column, total) in totals[..len].iter().enumerate() {
-                    let at = y_at + (first + column) * kept.inner_strides[1];
-                    shape.put(y, self.scratch, 0, (run * kept.len + first + column, at), total.to_f64());
-                }
+                let stride = kept.inner_strides[1];
+                self.put(0, (run * kept.len + first, y_at + first * stride), stride, &totals[..len]);
             }
         }
     }

@@ -20,6 +20,7 @@ macro_rules! half {
 
             by_contract! {
                 fn dispatch<W: IsaTask>(work: W) -> W::Output { run_avx512(work) }
+                fn call<W: IsaTask>(work: W) -> W::Output { work.run_avx512() }
                 fn zero() -> Self { Self($vector::zero()) }
                 fn splat(value: $scalar) -> Self { Self($vector::splat(value)) }
                 fn load(from: *const $scalar) -> Self { Self($vector::load(from)) }

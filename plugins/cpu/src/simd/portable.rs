@@ -18,6 +18,11 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
+    unsafe fn call<W: IsaTask>(work: W) -> W::Output {
+        work.run_portable()
+    }
+
+    #[inline(always)]
     unsafe fn zero() -> Self {
         Self([T::ZERO; N])
     }

@@ -35,6 +35,13 @@ pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Opti
     }
 }
 
+/// How many of `len` elements are left after whole vectors up to `at`. The compiler sees that they are fewer than lanes, and makes
+/// no vector loop of a loop from 0 to here.
+#[inline(always)]
+pub(crate) fn left<V: Vector>(at: usize, len: usize) -> usize {
+    (len - at) % V::LANES
+}
+
 /// The lanes, below `lanes`, whose positions (from `first` on with this stride) are in `0..len`.
 #[inline(always)]
 pub(crate) fn lanes_inside(first: isize, stride: usize, len: usize, lanes: usize) -> Range<usize> {

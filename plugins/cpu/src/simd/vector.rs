@@ -102,6 +102,16 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// The processor has the instructions of [`Vector::ISA`].
     unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output;
 
+    /// The same with code that all callers share.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`].
+    #[inline(always)]
+    unsafe fn call<W: IsaTask>(work: W) -> W::Output {
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe { Self::dispatch(work) }
+    }
+
     /// Zero in all lanes.
     ///
     /// # Safety
@@ -247,7 +257,12 @@ pub(crate) unsafe trait PartialVector: Copy {
 
 /// [`Vector::HAS_SPECIAL_CASES`] of the vectors of an instruction set.
 pub(crate) const fn has_special_cases<T: Float>(isa: Isa) -> bool {
-    size_of::<T>() == size_of::<f32>() && !(cfg!(target_arch = "x86_64") && matches!(isa, Isa::Portable))
+    size_of::<T>() == size_of::<f32>() && is_common(isa)
+}
+
+/// Whether most processors of the target have the instruction set or a wider one: all but those of x86-64 without AVX2.
+pub(crate) const fn is_common(isa: Isa) -> bool {
+    !(cfg!(target_arch = "x86_64") && matches!(isa, Isa::Portable))
 }
 
 /// Element-wise operations on x and y.
@@ -295,16 +310,26 @@ pub(crate) trait VectorTask<T: Float>: Sized {
     /// The result.
     type Output;
 
+    /// Whether double precision has vectors of AVX-512. Otherwise it has those of AVX2 on such processors, too: it is rare, and
+    /// most kernels wait for memory with twice the bytes.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have vectors of one size")
+    )]
+    const HAS_WIDE_DOUBLES: bool = false;
+
     /// Runs the computation. Must be `#[inline(always)]`.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output;
 
-    /// Runs it with the vectors of the target's baseline.
+    /// Runs it with the vectors of the target's baseline. Not inlined on x86-64, where other instruction sets need a function
+    /// of their own as well.
     ///
     /// # Safety
     /// As [`VectorTask::run`].
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     unsafe fn run_portable(self) -> Self::Output {
         // SAFETY: every processor of the target has the baseline.
         unsafe { self.run::<T::Portable>() }
@@ -346,6 +371,11 @@ impl Isa {
                 Self::Portable => work.run_portable(),
                 #[cfg(target_arch = "x86_64")]
                 Self::Avx2 => work.run_avx2(),
+                // Processors with AVX-512 have AVX2, see `Isa::available`.
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx512 if const { size_of::<T>() > size_of::<f32>() && !W::HAS_WIDE_DOUBLES } => {
+                    work.run_avx2()
+                }
                 #[cfg(target_arch = "x86_64")]
                 Self::Avx512 => work.run_avx512(),
             }
@@ -374,6 +404,13 @@ macro_rules! implement_vector {
                 fn load(from: *const $scalar) -> Self { Self($load(from)) }
                 fn store(self: Self, to: *mut $scalar) { $store(to, self.0) }
                 $( fn stream(self: Self, to: *mut $scalar) { $stream(to, self.0) } )?
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn call<W: IsaTask>(work: W) -> W::Output {
+                // SAFETY: the processor has the instructions, as this function requires.
+                unsafe { work.$run() }
             }
 
             crate::simd::vector::of_values! {

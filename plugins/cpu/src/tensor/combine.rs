@@ -4,10 +4,14 @@ use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::ComputeType;
 use crate::simd::array;
+use crate::simd::row::left;
 use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// One way to combine; `total` is the result for the elements so far.
 pub(crate) trait Combine {
+    /// Whether totals of elements in single precision may exceed it, so that reductions have them in double precision.
+    const IS_WIDE: bool = false;
+
     /// The result for no elements.
     fn start<T: Float>() -> T;
 
@@ -25,11 +29,13 @@ pub(crate) trait Combine {
 }
 
 macro_rules! combine {
-    ($name:ident, $what:literal, $start:expr, |$x:ident: $t:ident| $value:expr, |$v:ident| $vector:expr, |$a:ident, $b:ident| $merge:expr, $by:ident) => {
+    ($name:ident, $what:literal, $start:expr, |$x:ident: $t:ident| $value:expr, |$v:ident| $vector:expr, |$a:ident, $b:ident| $merge:expr, $by:ident $(, $is_wide:ident)?) => {
         #[doc = $what]
         pub(crate) struct $name;
 
         impl Combine for $name {
+            $( const $is_wide: bool = true; )?
+
             #[inline(always)]
             fn start<$t: Float>() -> $t {
                 $start
@@ -58,9 +64,18 @@ combine!(Sum, "Σ x.", T::ZERO, |x: T| x, |v| v, |a, b| a + b, Add);
 
 combine!(Magnitudes, "Σ |x|.", T::ZERO, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), |a, b| a + b, Add);
 
-combine!(Squares, "Σ x².", T::ZERO, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), |a, b| a + b, Add);
+combine!(
+    Squares,
+    "Σ x².",
+    T::ZERO,
+    |x: T| x * x,
+    |v| v.lanewise(Lanewise::Mul, v),
+    |a, b| a + b,
+    Add,
+    IS_WIDE
+);
 
-combine!(Product, "Π x.", T::ONE, |x: T| x, |v| v, |a, b| a * b, Mul);
+combine!(Product, "Π x.", T::ONE, |x: T| x, |v| v, |a, b| a * b, Mul, IS_WIDE);
 
 combine!(
     ProductOfOthers,
@@ -69,7 +84,8 @@ combine!(
     |x: T| if x == T::ZERO { T::ONE } else { x },
     |v| without_zeros(v),
     |a, b| a * b,
-    Mul
+    Mul,
+    IS_WIDE
 );
 
 combine!(
@@ -160,10 +176,9 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
         let [a, b, c, d] = totals;
         total = fold_lanes::<V, J>(J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d)));
     }
-    while at < len {
+    for i in 0..left::<V>(at, len) {
         // SAFETY: the element is below `len`.
-        total = J::value(total, unsafe { x.add(at).read_unaligned() });
-        at += 1;
+        total = J::value(total, unsafe { x.add(at + i).read_unaligned() });
     }
     total
 }

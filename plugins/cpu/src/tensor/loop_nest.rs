@@ -89,6 +89,7 @@ pub(crate) struct LoopNest<const N: usize> {
 }
 
 /// A position in a nest.
+#[derive(Clone)]
 pub(crate) struct Position<const N: usize> {
     index: [usize; MAX_RANK],
     /// Offsets of the innermost loop's first element, in each tensor.

@@ -5,6 +5,7 @@
 
 use crate::dtype::element::ComputeType;
 use crate::simd::array;
+use crate::simd::row::left;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// Independent accumulators, so that additions overlap.
@@ -74,9 +75,8 @@ impl<V: Vector, const N: usize> Totals<V, N> {
             *sum = vector(at, *sum);
             at += V::LANES;
         }
-        while at < len {
-            self.rest = scalar(at, self.rest);
-            at += 1;
+        for i in 0..left::<V>(at, len) {
+            self.rest = scalar(at + i, self.rest);
         }
         self.count += len;
     }

@@ -142,16 +142,23 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
     }
     // SAFETY: indices stay below `len`, up to which this function requires both runs.
     unsafe {
-        if stride == 1 {
-            while i + TOGETHER <= len {
-                let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
-                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(array::map(elements, S::value::<T>));
-                i += TOGETHER;
-            }
+        while stride == 1 && i + TOGETHER <= len {
+            let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
+            to.add(i).cast::<[T; TOGETHER]>().write_unaligned(array::map(elements, S::value::<T>));
+            i += TOGETHER;
         }
+        while TypeId::of::<S>() == TypeId::of::<T>() && i + TOGETHER <= len {
+            let values = array::from_fn(|at| from.add((i + at) * stride).read_unaligned().value::<T>());
+            to.add(i).cast::<[T; TOGETHER]>().write_unaligned(values);
+            i += TOGETHER;
+        }
+        // So few at a time that the compiler makes no second vector loop of it.
         while i < len {
-            to.add(i).write(from.add(i * stride).read_unaligned().value());
-            i += 1;
+            let count = (len - i).min(TOGETHER);
+            for at in 0..count {
+                to.add(i + at).write(from.add((i + at) * stride).read_unaligned().value());
+            }
+            i += count;
         }
     }
 }
@@ -174,16 +181,28 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
         if stride == 1 && has_vectors::<S, T>() {
             i = Isa::detect().run_vectors(Narrow(from, to, len));
         }
-        if stride == 1 {
-            while i + TOGETHER <= len {
-                let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
-                to.add(i).cast::<[S; TOGETHER]>().write_unaligned(array::map(values, S::nearest::<T>));
-                i += TOGETHER;
-            }
+        while stride == 1 && i + TOGETHER <= len {
+            let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+            to.add(i).cast::<[S; TOGETHER]>().write_unaligned(array::map(values, S::nearest::<T>));
+            i += TOGETHER;
         }
+    }
+    // SAFETY: indices stay below `len`, up to which this function requires both runs.
+    unsafe {
+        while TypeId::of::<S>() == TypeId::of::<T>() && i + TOGETHER <= len {
+            let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+            for (at, value) in values.into_iter().enumerate() {
+                to.add((i + at) * stride).write_unaligned(S::nearest(value));
+            }
+            i += TOGETHER;
+        }
+        // So few at a time that the compiler makes no second vector loop of it.
         while i < len {
-            to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
-            i += 1;
+            let count = (len - i).min(TOGETHER);
+            for at in 0..count {
+                to.add((i + at) * stride).write_unaligned(S::nearest(from.add(i + at).read()));
+            }
+            i += count;
         }
     }
 }

@@ -198,13 +198,18 @@ impl Workers {
 
     /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
+        self.run_all(&work);
+    }
+
+    /// The same. By a reference to any function: otherwise each of the three calls here would be compiled with the kernel in it.
+    fn run_all(self, work: &(dyn Fn(usize) + Sync)) {
         if self.threads < 2 {
             (0..self.count).for_each(work);
         } else if self.threads == self.count {
-            self.run_on_threads(&work);
+            self.run_on_threads(work);
         } else {
             let next = AtomicUsize::new(0);
-            self.run_on_threads(&|_| take_each(&next, self.count, &work));
+            self.run_on_threads(&|_| take_each(&next, self.count, work));
         }
     }
 
@@ -297,7 +302,7 @@ pub(crate) fn enter<R>(threads: usize, plan: impl FnOnce() -> R) -> R {
 }
 
 /// Calls `work` with each index below `count` that no thread has taken yet.
-fn take_each(next: &AtomicUsize, count: usize, work: impl Fn(usize)) {
+fn take_each(next: &AtomicUsize, count: usize, work: &dyn Fn(usize)) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= count {
