@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::amd;
 use crate::arm;
+use crate::build_time;
 use crate::extent::Extent;
 use crate::fuzz;
 use crate::lint;
@@ -64,6 +65,7 @@ pub fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         sanitize::sanitize(workspace, None),
         fuzz::fuzz(workspace, 60, true, None),
         soak::soak(workspace, 5.0),
+        build_time::check(workspace),
         reproducible::check(workspace),
     ];
     let failed: Vec<String> =

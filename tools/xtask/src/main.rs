@@ -3,6 +3,7 @@
 mod amd;
 mod arm;
 mod bench_cpu;
+mod build_time;
 mod c_program;
 mod cache;
 mod ci;
@@ -136,7 +137,7 @@ enum Command {
     },
     /// Run what takes too long for every change: all tests as a whole with ten times as many random ones, lint as a whole, the CPU engines with
     /// checked arithmetic, the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs and on Vulkan, all tests with PyTorch and
-    /// ONNX Runtime, the ARM processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
+    /// ONNX Runtime, the ARM processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, the CPU plugin's build time, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -219,6 +220,8 @@ enum Command {
         #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["target"])]
         glibc: Option<String>,
     },
+    /// Compile the CPU plugin alone, for release; fail if that takes too long.
+    BuildTime,
     /// Build a second time in a clone in another folder, and compare the packages byte for byte.
     Reproducible,
     /// Make the annotated git tag of a release, with its section of CHANGELOG.md as message. Pushing it builds the release.
@@ -277,6 +280,7 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
+        Command::BuildTime => build_time::check(&workspace),
         Command::Reproducible => reproducible::check(&workspace),
         Command::Tag => {
             let name = tag::tag(&workspace)?;
