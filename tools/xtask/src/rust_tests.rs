@@ -23,12 +23,12 @@ pub struct Part {
     pub cargo: fn(&Workspace) -> Command,
 }
 
-/// The tests of the CPU plugin's kernels, which are not optimised: compiling them takes longer than running them.
+/// The tests of the CPU plugin's kernels, which are optimised a little: compiling them takes longer than running them.
 pub const KERNELS: Part = Part {
     name: "the CPU plugin",
     cargo: |workspace| {
         let mut cargo = packages(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]);
-        // Without optimization the frames of all forms of a kernel together take more than a thread's 2 MiB.
+        // With little optimization the frames of all forms of a kernel together take more than a thread's 2 MiB.
         cargo.env("RUST_MIN_STACK", "8388608");
         cargo
     },
