@@ -353,8 +353,8 @@ class Graph(Autotune):
     def _arrays(self, variant_pack: Mapping[Any, Any]) -> dict[int, Any]:
         """The memory of each tensor as an array of its shape."""
         inner, _ = self._built()
-        given = pack_of(variant_pack, inner._device)
-        return {uid: array_at(inner._spec_of[uid], *given[uid]) for uid in inner._spec_of if uid in given}
+        given = pack_of(variant_pack)
+        return {uid: array_at(spec, given[uid], inner._device) for uid, spec in inner._spec_of.items() if uid in given}
 
     def _run(self, entry: Entry, plan: _native.Plan, arrays: Mapping[int, Any], stream: int) -> None:
         inner, _ = self._built()

@@ -6,7 +6,7 @@ import ctypes
 import math
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hipdnn.address import TYPES, Address
 from hipdnn.device import HOST, ROCM, Device, to_device
@@ -16,7 +16,7 @@ from .lower import here
 from .tensor import Tensor
 from .types import DataType
 
-__all__ = ["address_of", "pack_of", "tensor_from"]
+__all__ = ["Memory", "array_at", "memory_of", "pack_of", "tensor_from"]
 
 #: DLPack's types, by code and bits.
 _TYPES = {of: DataType[name.upper()] for name, of in TYPES.items()}
@@ -54,9 +54,34 @@ _ASKED: list[dict[str, Any]] = [{"max_version": (1, 0)}, {}]
 _ASKED_FOR_MEMORY: list[dict[str, Any]] = [{"max_version": (1, 0), "copy": False}, {"copy": False}, *_ASKED]
 
 
-def _exported(array: Any, what: str, asked: list[dict[str, Any]]) -> tuple[Any, _DLTensor]:
-    """An array's DLPack capsule, which keeps the array, and the tensor in it. Errors of the array's library are not changed."""
-    capsule = None
+#: DLPack's flags of a capsule: its memory may not be written, or is a copy of the array's.
+_READ_ONLY, _IS_COPIED = 1, 2
+
+
+class _Exported(NamedTuple):
+    """An array's DLPack capsule, which keeps the array, the tensor in it, its flags, and what the array's library was asked."""
+
+    capsule: Any
+    tensor: _DLTensor
+    flags: int
+    asked: dict[str, Any]
+
+    def address(self) -> int:
+        return int(self.tensor.data or 0) + int(self.tensor.byte_offset)
+
+
+class Memory(NamedTuple):
+    """An address, its device if known, what keeps the memory, and whether it may not be written."""
+
+    address: int
+    device: Device | None
+    owner: Any
+    is_read_only: bool = False
+
+
+def _exported(array: Any, what: str, asked: list[dict[str, Any]]) -> _Exported:
+    """What an array exports. Errors of the array's library are not changed."""
+    capsule, named = None, {}
     for named in asked:
         try:
             capsule = array.__dlpack__(**named)
@@ -69,7 +94,9 @@ def _exported(array: Any, what: str, asked: list[dict[str, Any]]) -> tuple[Any, 
             at = _pointer_in(capsule, name)
             form: Any = _Versioned if name.endswith(b"versioned") else _DLTensor
             found = form.from_address(at)
-            return capsule, found.tensor if form is _Versioned else found
+            if form is _Versioned:
+                return _Exported(capsule, found.tensor, found.flags, named)
+            return _Exported(capsule, found, 0, named)
     raise ValueError(f"{what}: __dlpack__ did not return a valid DLPack capsule, expected one")
 
 
@@ -84,26 +111,37 @@ def _place_of(tensor: _DLTensor, what: str) -> Device:
     return place
 
 
-def address_of(value: Any, what: str = "data pointer") -> tuple[int, Device | None]:
-    """The address in an integer, a `DeviceBuffer`, an array with ``data_ptr()`` or one with DLPack; and its device, if known."""
+def _memory_of_array(array: Any, what: str) -> Memory:
+    """The memory that an array exports, kept by its capsule."""
+    of = _exported(array, what, _ASKED_FOR_MEMORY)
+    is_copy = bool(of.flags & _IS_COPIED)
+    if not is_copy and "copy" not in of.asked:
+        # Libraries without `copy` may copy and not say so: then no two exports that live have one address.
+        is_copy = _exported(array, what, [of.asked]).address() != of.address()
+    if is_copy:
+        raise ValueError(f"{what}: __dlpack__ exports a copy, expected the array's own memory")
+    return Memory(of.address(), _place_of(of.tensor, what), (array, of.capsule), bool(of.flags & _READ_ONLY))
+
+
+def memory_of(value: Any, what: str = "data pointer") -> Memory:
+    """The memory in an integer, a `DeviceBuffer`, an array with ``data_ptr()`` or one with DLPack."""
     if isinstance(value, bool):
         raise TypeError(f"{what}: is {value!r}, expected an address: a bool is none")
     if isinstance(value, int):
-        return value, None
+        return Memory(value, None, value)
     if isinstance(value, DeviceBuffer):
-        return value.ptr(), value._device
+        return Memory(value.ptr(), value._device, value)
     if callable(getattr(value, "data_ptr", None)):
         device = getattr(value, "device", None)
         try:
-            return int(value.data_ptr()), None if device is None else to_device(device)
+            return Memory(int(value.data_ptr()), None if device is None else to_device(device), value)
         except ValueError:
-            return int(value.data_ptr()), None
+            return Memory(int(value.data_ptr()), None, value)
     if hasattr(value, "__dlpack__"):
-        _, tensor = _exported(value, what, _ASKED_FOR_MEMORY)
-        return (tensor.data or 0) + tensor.byte_offset, _place_of(tensor, what)
+        return _memory_of_array(value, what)
     try:
         # Last: an array of one integer is a number, too, which is not where it is.
-        return operator.index(value), None
+        return Memory(operator.index(value), None, value)
     except TypeError:
         words = "expected an integer, a DeviceBuffer, or an array with data_ptr() or __dlpack__"
         raise TypeError(f"{what}: is of type {type(value).__name__}, {words}") from None
@@ -122,24 +160,28 @@ def _uid_of(key: Any) -> int:
         raise TypeError(f"variant_pack: has the key {key!r}, expected a tensor or its uid") from None
 
 
-def pack_of(variant_pack: Mapping[Any, Any], device: Device) -> dict[int, tuple[int, Device, Any]]:
-    """Address, device and owner by uid. Addresses alone are of the device."""
+def pack_of(variant_pack: Mapping[Any, Any]) -> dict[int, Memory]:
+    """Memory by uid."""
     found = {}
     for key, value in dict(variant_pack).items():
         uid = _uid_of(key)
-        address, place = address_of(value, f"variant_pack[{uid}]")
-        found[uid] = address, device if place is None else place, value
+        found[uid] = memory_of(value, f"variant_pack[{uid}]")
     return found
 
 
-def array_at(spec: Mapping[str, Any], address: int, device: Device, owner: Any) -> Address:
-    """The memory of a tensor as an array."""
+def array_at(spec: Mapping[str, Any], memory: Memory, device: Device) -> Address:
+    """The memory of a tensor as an array. Addresses alone are of the device."""
+    if memory.is_read_only and spec["is_output"]:
+        raise ValueError(
+            f"variant_pack[{spec['uid']}]: is read-only, expected memory that the result can be written to"
+        )
     kind, dims, strides = spec["data_type"], spec["dims"], spec["strides"]
     if kind not in TYPES:
         # Types of less than a byte are packed.
         bits = 6 if kind.startswith("fp6") else 4
         kind, dims, strides = "uint8", [-(-math.prod(dims) * bits // 8)], [1]
-    return Address(address, dims, strides, kind, HOST if spec["is_pass_by_value"] else device, owner)
+    place = device if memory.device is None else memory.device
+    return Address(memory.address, dims, strides, kind, HOST if spec["is_pass_by_value"] else place, memory.owner)
 
 
 def tensor_from(array: Any, name: str) -> Tensor:
@@ -148,7 +190,8 @@ def tensor_from(array: Any, name: str) -> Tensor:
         raise TypeError(
             f"tensor_like(): is of type {type(array).__name__}, expected a Tensor or an array with __dlpack__"
         )
-    _capsule, of = _exported(array, "tensor_like()", _ASKED)
+    exported = _exported(array, "tensor_like()", _ASKED)
+    of = exported.tensor
     _place_of(of, "tensor_like()")
     is_of_host = to_device((of.device_type, of.device_id)) == HOST
     kind = _TYPES.get((of.code, of.bits))

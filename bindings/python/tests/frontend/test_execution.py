@@ -126,6 +126,47 @@ def test_how_arrays_are_exported() -> None:
             call(Fails())
 
 
+class SaysCopy(Old):
+    """Knows no ``copy``, and says that what it exports is one."""
+
+    def __dlpack__(self, *, max_version: Any = None) -> Any:
+        return self._array.__dlpack__(max_version=max_version, copy=True)
+
+
+class CopiesUnsaid(Old):
+    """Exports a copy, which ends with the capsule, and does not say so."""
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self._array.copy().__dlpack__()
+
+
+def test_copies_are_not_the_arrays_memory() -> None:
+    built = builders.pointwise()
+    handle = plan(built.graph)
+    memory = {t: np.ones(t.get_dim(), np.float32) for t in (*built.inputs.values(), *built.outputs.values())}
+    for kind in (SaysCopy, CopiesUnsaid):
+        with pytest.raises(ValueError, match="data pointer: .* exports a copy, expected the array's own memory"):
+            _get_data_ptr(kind(np.zeros((2, 3), np.float32)))
+        for tensor, array in memory.items():
+            with pytest.raises(ValueError, match=rf"variant_pack\[{tensor.get_uid()}\]: .* a copy"):
+                built.graph.execute(handle, {**memory, tensor: kind(array)})
+
+
+def test_results_are_not_written_to_read_only_memory() -> None:
+    built = builders.pointwise()
+    handle = plan(built.graph)
+    (a, b), (y,) = built.inputs.values(), built.outputs.values()
+    memory = {tensor: np.ones(tensor.get_dim(), np.float32) for tensor in (a, b, y)}
+    memory[a].setflags(write=False)
+    good(built.graph.execute(handle, memory))
+    assert (memory[y] == 2).all()
+    memory[b][:] = 4
+    memory[y].setflags(write=False)
+    with pytest.raises(ValueError, match=rf"variant_pack\[{y.get_uid()}\]: is read-only, expected memory"):
+        built.graph.execute(handle, memory)
+    assert (memory[y] == 2).all()
+
+
 @pytest.mark.skipif(here() != HOST, reason="there is a GPU")
 def test_without_a_gpu_its_memory_is_the_hosts() -> None:
     built = builders.pointwise()
