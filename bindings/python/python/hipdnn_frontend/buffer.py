@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import Any
 
 from hipdnn.device import HOST
@@ -14,6 +15,8 @@ __all__ = ["DeviceBuffer", "get_dtype_size"]
 
 #: What engines expect of the addresses of tensors.
 _ALIGNMENT = 256
+#: Sizes of those that are alive, by address.
+_alive: dict[int, int] = {}
 
 
 class DeviceBuffer:
@@ -37,6 +40,8 @@ class DeviceBuffer:
         else:
             self._memory = DeviceArray([max(size, 1)], [1], "uint8", self._device)
             self._address = self._memory.address
+        _alive[self._address] = max(size, 1)
+        weakref.finalize(self, _alive.pop, self._address).atexit = False
 
     def __repr__(self) -> str:
         return f"<hipdnn_frontend.DeviceBuffer of {self._size} bytes at {self._address:#x}>"
@@ -64,6 +69,11 @@ class DeviceBuffer:
         if self._device == HOST:
             return ctypes.string_at(self._address, self._size)
         return bytes(self._memory.tobytes()[: self._size])
+
+
+def is_of_buffer(address: int) -> bool:
+    """Whether an address lies inside a `DeviceBuffer` that is alive."""
+    return any(0 <= address - first < size for first, size in tuple(_alive.items()))
 
 
 def get_dtype_size(dtype: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hipdnn.address import TYPES, Address
 from hipdnn.device import HOST, ROCM, Device, to_device
 
-from .buffer import DeviceBuffer
+from .buffer import DeviceBuffer, is_of_buffer
 from .lower import here
 from .tensor import Tensor
 from .types import DataType
@@ -69,6 +69,10 @@ class _Exported(NamedTuple):
     def address(self) -> int:
         return int(self.tensor.data or 0) + int(self.tensor.byte_offset)
 
+    def place(self, what: str) -> Device:
+        kind = self.tensor.device_type
+        return _place_of((kind, self.tensor.device_id), self.address(), what, f"DLPack device_type={kind}")
+
 
 class Memory(NamedTuple):
     """An address, its device if known, what keeps the memory, and whether it may not be written."""
@@ -100,14 +104,15 @@ def _exported(array: Any, what: str, asked: list[dict[str, Any]]) -> _Exported:
     raise ValueError(f"{what}: __dlpack__ did not return a valid DLPack capsule, expected one")
 
 
-def _place_of(tensor: _DLTensor, what: str) -> Device:
-    place = to_device((tensor.device_type, tensor.device_id))
-    if place[0] == ROCM and here() == HOST:
-        # Without a GPU, memory of the device is the host's, as a `DeviceBuffer` is.
+def _place_of(device: Any, address: int, what: str, said: str) -> Device:
+    """The device of memory that its array says is on ``device``."""
+    place = to_device(device)
+    if place[0] == ROCM and here() == HOST and is_of_buffer(address):
+        # Without a GPU, a `DeviceBuffer` is of the host.
         return HOST
     if place != HOST and place[0] != here()[0]:
         expected = "memory of the host" + (f" or of a device of type {here()[0]}" if here() != HOST else "")
-        raise ValueError(f"{what}: unsupported DLPack device_type={tensor.device_type}, expected {expected}")
+        raise ValueError(f"{what}: unsupported {said}, expected {expected}")
     return place
 
 
@@ -120,7 +125,7 @@ def _memory_of_array(array: Any, what: str) -> Memory:
         is_copy = _exported(array, what, [of.asked]).address() != of.address()
     if is_copy:
         raise ValueError(f"{what}: __dlpack__ exports a copy, expected the array's own memory")
-    return Memory(of.address(), _place_of(of.tensor, what), (array, of.capsule), bool(of.flags & _READ_ONLY))
+    return Memory(of.address(), of.place(what), (array, of.capsule), bool(of.flags & _READ_ONLY))
 
 
 def memory_of(value: Any, what: str = "data pointer") -> Memory:
@@ -132,11 +137,12 @@ def memory_of(value: Any, what: str = "data pointer") -> Memory:
     if isinstance(value, DeviceBuffer):
         return Memory(value.ptr(), value._device, value)
     if callable(getattr(value, "data_ptr", None)):
-        device = getattr(value, "device", None)
+        device, address = getattr(value, "device", None), int(value.data_ptr())
         try:
-            return Memory(int(value.data_ptr()), None if device is None else to_device(device), value)
+            known = None if device is None else to_device(device)
         except ValueError:
-            return Memory(int(value.data_ptr()), None, value)
+            known = None
+        return Memory(address, known and _place_of(known, address, what, f"device {device}"), value)
     if hasattr(value, "__dlpack__"):
         return _memory_of_array(value, what)
     try:
@@ -192,7 +198,7 @@ def tensor_from(array: Any, name: str) -> Tensor:
         )
     exported = _exported(array, "tensor_like()", _ASKED)
     of = exported.tensor
-    _place_of(of, "tensor_like()")
+    exported.place("tensor_like()")
     is_of_host = to_device((of.device_type, of.device_id)) == HOST
     kind = _TYPES.get((of.code, of.bits))
     if kind is None or of.lanes != 1:

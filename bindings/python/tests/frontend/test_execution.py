@@ -31,8 +31,12 @@ class Nothing:
 
 
 class Pointed:
+    def __init__(self, address: int = 4096, **fields: Any) -> None:
+        self._address = address
+        vars(self).update(fields)
+
     def data_ptr(self) -> int:
-        return 4096
+        return self._address
 
 
 class Offset:
@@ -180,6 +184,19 @@ def test_without_a_gpu_its_memory_is_the_hosts() -> None:
     assert not hipdnn.Graph.tensor_like(Offset(buffers[0].ptr(), 0, 10)).get_is_pass_by_value()
     with pytest.raises(ValueError, match="device_type=2"):
         _get_data_ptr(Offset(buffers[0].ptr(), 0, 2))
+    # Other memory of a device of ROCm is none of the host's, however it is told.
+    at, size = buffers[0].ptr(), buffers[0].size()
+    for address, is_inside in ((at, True), (at + size - 1, True), (at - 1, False), (1 << 46, False)):
+        for array in (Offset(address, 0, 10), Pointed(address, device="rocm:0"), Pointed(address, device=(10, 0))):
+            if is_inside:
+                assert _get_data_ptr(array) == address
+            else:
+                with pytest.raises(ValueError, match="data pointer: unsupported .*, expected memory of the host"):
+                    _get_data_ptr(array)
+    assert _get_data_ptr(Pointed(device="somewhere")) == _get_data_ptr(Pointed(device="cpu")) == 4096
+    freed = Offset(hipdnn.DeviceBuffer(1 << 26).ptr(), 0, 10)
+    with pytest.raises(ValueError, match="device_type=10"):
+        _get_data_ptr(freed)
 
 
 def test_numbers_that_are_part_of_a_graph() -> None:
