@@ -127,6 +127,16 @@ static void write_knobs(flatbuffer* fb, uint32_t* to)
 }
 #endif
 
+/* KNOB_BENCHMARKING: the knob that makes an engine tune itself. */
+#ifdef KNOB_BENCHMARKING
+#define KNOB_COUNT 1
+static void write_knobs(flatbuffer* fb, uint32_t* to)
+{
+    to[0] = write_knob(fb, "global.benchmarking", "", INT, write_int(fb, 0), INT,
+                       write_int_limits(fb, 0, 1, 1, 0, NULL), 0);
+}
+#endif
+
 /* KNOB_TWICE: two knobs have one id. */
 #ifdef KNOB_TWICE
 #define KNOB_COUNT 2

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #endif
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct HipdnnEnginePluginHandle {
 
 struct HipdnnEnginePluginExecutionContext {
     unsigned serial;
+    bool is_tuning;
     int64_t engine;
 };
 
@@ -79,6 +81,7 @@ hipdnnEnginePluginExecutionContext_t new_context(int64_t engine)
     hipdnnEnginePluginExecutionContext_t context = malloc(sizeof *context);
     if (context != NULL) {
         context->serial = ++contexts;
+        context->is_tuning = false;
         context->engine = engine;
     }
     return context;
@@ -394,6 +397,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePlugin
     record("CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u%s", serial_of_handle(handle),
            chosen(engine_config), describe_graph(op_graph, graph, sizeof graph), serial_of_context(context),
            describe_knobs(engine_config, knobs, sizeof knobs));
+    if (context != NULL) {
+        context->is_tuning = strstr(knobs, "global.benchmarking=1") != NULL;
+    }
 #ifdef CONTEXT_SILENT
     (void)execution_context;
 #else
@@ -418,9 +424,15 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePlugi
 }
 #endif
 
-/* CONTEXT_WORKSPACE: the bytes of workspace that a context says it needs. CONTEXT_WORKSPACE_STATUS: asking fails. */
+/*
+ * CONTEXT_WORKSPACE: the bytes of workspace that a context says it needs. TUNING_WORKSPACE: the same while it tunes itself.
+ * CONTEXT_WORKSPACE_STATUS: asking fails.
+ */
 #ifndef CONTEXT_WORKSPACE
 #define CONTEXT_WORKSPACE WORKSPACE
+#endif
+#ifndef TUNING_WORKSPACE
+#define TUNING_WORKSPACE CONTEXT_WORKSPACE
 #endif
 #ifndef CONTEXT_WORKSPACE_STATUS
 #define CONTEXT_WORKSPACE_STATUS OK
@@ -431,7 +443,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
 {
     record("GetWorkspaceSizeFromExecutionContext handle=%u context=%u", serial_of_handle(handle),
            serial_of_context(execution_context));
-    *workspace_size = (size_t)CONTEXT_WORKSPACE;
+    const bool is_tuning = execution_context != NULL && execution_context->is_tuning;
+    *workspace_size = is_tuning ? (size_t)TUNING_WORKSPACE : (size_t)CONTEXT_WORKSPACE;
     return answer(CONTEXT_WORKSPACE_STATUS, __func__);
 }
 #endif

@@ -139,9 +139,8 @@ private:
         static_cast<void>(control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true));
     }
 
-    /** Lets the engine tune itself, if it can. */
-    Error prime(hipdnnHandle_t handle, const Candidate& candidate, const VariantPack& pack, void* workspace,
-                AutotuneResult& result) const
+    /** Lets the engine tune itself, if it can with this workspace. */
+    Error prime(const typename Base::Memory& memory, const Candidate& candidate, AutotuneResult& result) const
     {
         std::unordered_map<KnobType_t, Knob> knobs;
         HIPDNN_CPP_TRY(get_knob_lookup_for_engine(candidate.engine, knobs));
@@ -156,7 +155,15 @@ private:
         Plan plan;
         HIPDNN_CPP_TRY(make_plan(candidate.engine, settings, plan));
         HIPDNN_CPP_TRY(Base::build(plan));
-        HIPDNN_CPP_TRY(run(handle, plan, pack, workspace, nullptr));
+        /* The plan may need more than those that are timed. */
+        const bool is_null = memory.workspace == nullptr;
+        if (is_null ? plan.workspace > 0 : memory.most >= 0 && plan.workspace > memory.most)
+        {
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join({"tuning itself needs ", plan.workspace, " bytes of workspace, expected at most ",
+                                  is_null ? 0 : memory.most})};
+        }
+        HIPDNN_CPP_TRY(run(memory.handle, plan, memory.pack, memory.workspace, nullptr));
         result.ranExhaustive = true;
         return {};
     }
@@ -361,7 +368,7 @@ private:
             Error error;
             if (exhaustive)
             {
-                error = prime(handle, (*_candidates)[i], pack, workspace, result);
+                error = prime(memory, (*_candidates)[i], result);
                 const bool goes_on = config.continueOnPrimingFailure ||
                                      config.primingFailurePolicy == PrimingFailurePolicy::BENCHMARK_UNPRIMED;
                 if (error.is_bad() && !goes_on)
