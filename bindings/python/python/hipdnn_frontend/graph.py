@@ -282,20 +282,24 @@ class Graph(Autotune):
         return library().bytes_of(self._as_text())
 
     def _read(self, given: Sequence[Any], named: Mapping[str, Any], name: str, text_of: Any) -> None:
-        handle_and_form = [*given, *(named[key] for key in ("handle", name) if key in named)]
-        if len(handle_and_form) not in (1, 2) or not named.keys() <= {"handle", name}:
-            count = len(given) + len(named)
-            raise TypeError(f"expected {name}, and a handle before it or none: {count} arguments were given")
+        # The form comes last of one or two, and alone if the handle has its name.
+        names = ("handle", name) if len(given) > 1 or name in named else (name,)
+        bound = dict(zip(names, given))
+        twice = bound.keys() & named.keys()
+        if twice or len(given) > 2 or not named.keys() <= {"handle", name} or name not in {**bound, **named}:
+            words = [f"{len(given)} by position", *sorted(named)]
+            raise TypeError(f"expected {name} once, and a handle before it or none, were given {', '.join(words)}")
+        bound.update(named)
         try:
-            text = text_of(handle_and_form[-1])
+            text = text_of(bound[name])
         except hipdnn.Error as error:
             raise Refused(str(error), ErrorCode.UNSUPPORTED_GRAPH_FORMAT) from None
         inner = Lowered.read(text)
         vars(self).update(_text=text, _name=inner.name, _steps=[], _inner=None, _native=None)
         for key in self._types:
             self._types[key] = DataType[getattr(inner, f"{key}_data_type").name]
-        if len(handle_and_form) == 2:
-            built = self.build_operation_graph(handle_and_form[0])
+        if "handle" in bound:
+            built = self.build_operation_graph(bound["handle"])
             if built.is_bad():
                 raise Refused(built.get_message(), built.get_code())
 
@@ -305,8 +309,7 @@ class Graph(Autotune):
 
     def from_binary(self, *handle_and_bytes: Any, **named: Any) -> Error:
         """Reads the graph from hipDNN's binary form, ``data``; with a ``handle`` before it, also passes it to the library."""
-        text_of = lambda of: library().text_of_bytes(bytes(of))  # noqa: E731
-        return as_error(self._read)(handle_and_bytes, named, "data", text_of)
+        return as_error(self._read)(handle_and_bytes, named, "data", _text_of_bytes)
 
     # Executions.
 
@@ -375,3 +378,10 @@ class Graph(Autotune):
             if node.name == core[1].name:
                 shapes = [(list(of.dim or ()), list(of.stride or ())) for _, of in node.read()]
         return core[0], shapes
+
+
+def _text_of_bytes(data: Any) -> str:
+    # `bytes` of a number, and a handle is one, are as many zeros.
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data: is of type {type(data).__name__}, expected bytes, bytearray or memoryview")
+    return library().text_of_bytes(bytes(data))

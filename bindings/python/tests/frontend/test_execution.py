@@ -396,6 +396,33 @@ def test_what_is_no_graph_is_not_read() -> None:
             call()
 
 
+def test_a_graph_is_read_with_a_handle() -> None:
+    of = builders.matmul()
+    handle = hipdnn.create_handle()
+    good(of.graph.validate())
+    for method, name, form in (
+        ("from_json", "json_string", of.graph.to_json()),
+        ("from_binary", "data", of.graph.to_binary()),
+    ):
+        for given, named in (((handle, form), {}), ((form,), {"handle": handle}), ((handle,), {name: form}),
+                             ((), {"handle": handle, name: form})):  # fmt: skip
+            graph = hipdnn.Graph()
+            good(getattr(graph, method)(*given, **named))
+            good(graph.create_execution_plans())
+        graph = hipdnn.Graph()
+        good(getattr(graph, method)(**{name: form}))
+        assert "build_operation_graph" in graph.create_execution_plans().get_message()
+        for given, named in (((handle, form), {"handle": handle}), ((form,), {name: form, "handle": handle}),
+                             ((handle, form), {name: form}), ((), {"handle": handle}), ((handle, form, form), {})):  # fmt: skip
+            with pytest.raises(TypeError, match=f"expected {name} once"):
+                getattr(hipdnn.Graph(), method)(*given, **named)
+    for kind in (bytearray, memoryview):
+        good(hipdnn.Graph().from_binary(kind(of.graph.to_binary())))
+    for wrong in (5, "text", handle):
+        with pytest.raises(TypeError, match="data: is of type .*, expected bytes, bytearray or memoryview"):
+            hipdnn.Graph().from_binary(wrong)
+
+
 def test_a_graph_that_no_engine_computes() -> None:
     built = builders.custom_op()
     handle = hipdnn.create_handle()
