@@ -98,7 +98,7 @@ class Lowered(hipdnn.Graph):
             is_pass_by_value=is_number and (self._device != HOST or tensor.get_volume() <= 1), value=tensor._value,
         )  # fmt: skip
         if tensor._value is not None:
-            made.value_type = VALUES[tensor._data_type][1] if tensor._data_type in VALUES else None
+            made.value_type = VALUES.get(tensor._data_type)
         self._bind(tensor, made)
         if tensor._ragged_offset is not None:
             made.set_ragged_offset(self.take(tensor._ragged_offset, label, "ragged_offset"))

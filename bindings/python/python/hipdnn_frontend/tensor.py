@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 from hipdnn.infer import packed
 
@@ -12,13 +14,53 @@ from .types import DataType
 
 __all__ = ["VALUES", "Tensor", "TensorAttributes"]
 
-#: Types of numbers that are part of a graph: what they are in Python, and in hipDNN's JSON form.
-VALUES: dict[DataType, tuple[type, str]] = {
-    DataType.FLOAT: (float, "Float32Value"), DataType.DOUBLE: (float, "Float64Value"), DataType.HALF: (float, "Float16Value"),
-    DataType.BFLOAT16: (float, "BFloat16Value"), DataType.UINT8: (int, "Float8Value"), DataType.INT32: (int, "Int32Value"),
-    DataType.INT64: (int, "Int64Value"), DataType.BOOLEAN: (bool, "BoolValue"),
+#: Types of numbers that are part of a graph, by their names in hipDNN's JSON form.
+VALUES: dict[DataType, str] = {
+    DataType.FLOAT: "Float32Value", DataType.DOUBLE: "Float64Value", DataType.HALF: "Float16Value",
+    DataType.BFLOAT16: "BFloat16Value", DataType.UINT8: "Float8Value", DataType.INT32: "Int32Value",
+    DataType.INT64: "Int64Value", DataType.BOOLEAN: "BoolValue",
 }  # fmt: skip
-_INFERRED = ((bool, DataType.BOOLEAN), (int, DataType.INT64), (object, DataType.FLOAT))
+#: The least and greatest values of those that are integers.
+_RANGES = {
+    DataType.UINT8: (0, 255),
+    DataType.INT32: (-(1 << 31), (1 << 31) - 1),
+    DataType.INT64: (-(1 << 63), (1 << 63) - 1),
+}
+
+
+def _index(value: Any) -> int | None:
+    """An integer of Python or another library; None for others."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _is_bool(value: Any) -> bool:
+    """Whether it is a bool of Python or NumPy, which need not be here."""
+    of = type(value)
+    return of is bool or (of.__module__ == "numpy" and of.__name__ in ("bool", "bool_"))
+
+
+def _inferred(value: Any) -> DataType:
+    if _is_bool(value):
+        return DataType.BOOLEAN
+    return DataType.FLOAT if _index(value) is None else DataType.INT64
+
+
+def _number(value: Any, kind: DataType) -> bool | int | float:
+    """A value as a type has it."""
+    if kind is DataType.BOOLEAN:
+        if _is_bool(value) or _index(value) in (0, 1):
+            return bool(value)
+        raise ValueError(f"set_value(): value is {value!r}, expected a bool, 0 or 1")
+    if kind in _RANGES:
+        number = int(value) if _is_bool(value) else _index(value)
+        least, most = _RANGES[kind]
+        if number is None or not least <= number <= most:
+            raise ValueError(f"set_value(): value is {value!r}, expected an integer from {least} to {most}")
+        return number
+    return float(value)
 
 
 class Tensor:
@@ -137,14 +179,14 @@ class Tensor:
         """Makes it a number that is part of the graph: of a type, else of the tensor's, else of the one that fits the value."""
         kind = self._data_type if data_type is None else DataType(data_type)
         if kind is DataType.NOT_SET:
-            kind = next(of for python, of in _INFERRED if isinstance(value, python))
+            kind = _inferred(value)
         if kind not in VALUES:
             names = ", ".join(of.name for of in VALUES)
             raise ValueError(f"set_value(): the type is {kind.name}, expected one of {names}")
         if self.get_volume() != 1:
             raise ValueError(f"set_value(): the tensor has {self.get_volume()} elements, expected one")
         vars(self).update(
-            _value=VALUES[kind][0](value), _dim=[1], _stride=[1], _data_type=kind, _is_pass_by_value=True,
+            _value=_number(value, kind), _dim=[1], _stride=[1], _data_type=kind, _is_pass_by_value=True,
             _is_virtual=False,
         )  # fmt: skip
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from typing import Any
 
 import builders
@@ -224,6 +225,29 @@ def test_numbers_that_are_part_of_a_graph() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             tensor.set_value(1, kind)
+
+
+def test_numbers_of_a_type_alone_are_taken() -> None:
+    for value, wanted in ((np.int32(3), DataType.INT64), (np.uint8(3), DataType.INT64), (np.bool_(True), DataType.BOOLEAN),
+                          (np.float32(0.5), DataType.FLOAT), (np.array(3), DataType.INT64), (np.array(0.5), DataType.FLOAT)):  # fmt: skip
+        made = Tensor().set_value(value)
+        assert made.get_data_type() is wanted and made._value == value and type(made._value).__module__ == "builtins"
+    for data_type, least, most in (
+        (DataType.UINT8, 0, 255),
+        (DataType.INT32, -(2**31), 2**31 - 1),
+        (DataType.INT64, -(2**63), 2**63 - 1),
+    ):
+        for value in (least, most, np.int64(7), True, np.bool_(True)):
+            assert Tensor().set_value(value, data_type)._value == value
+        for value in (0.5, 1.0, np.float32(1), "1", least - 1, most + 1):
+            words = re.escape(f"set_value(): value is {value!r}, expected an integer from {least} to {most}")
+            with pytest.raises(ValueError, match=words):
+                Tensor().set_value(value, data_type)
+    for value in (True, False, np.bool_(True), 0, 1, np.int8(1)):
+        assert Tensor().set_value(value, DataType.BOOLEAN)._value is bool(value)
+    for value in (2, -1, 0.5, 1.0, "True"):
+        with pytest.raises(ValueError, match="expected a bool, 0 or 1"):
+            Tensor().set_value(value, DataType.BOOLEAN)
 
 
 def test_keys_and_values_of_executions() -> None:
