@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import re
 from typing import Any
@@ -201,21 +202,26 @@ def test_without_a_gpu_its_memory_is_the_hosts() -> None:
 
 
 def test_numbers_that_are_part_of_a_graph() -> None:
-    for value, data_type, wanted in (
-        (True, None, "BOOLEAN"), (3, None, "INT64"), (0.5, None, "FLOAT"), (1e-5, DataType.DOUBLE, "DOUBLE"),
-        (2, DataType.HALF, "HALF"), (1, DataType.BFLOAT16, "BFLOAT16"), (7, DataType.UINT8, "UINT8"), (-1, DataType.INT32, "INT32"),
+    for value, data_type, wanted, value_type in (
+        (True, None, "BOOLEAN", "BoolValue"), (2**53 + 1, None, "INT64", "Int64Value"), (0.5, None, "FLOAT", "Float32Value"),
+        (1e-5, DataType.DOUBLE, "DOUBLE", "Float64Value"), (-2, DataType.HALF, "HALF", "Float16Value"),
+        (1.5, DataType.BFLOAT16, "BFLOAT16", "BFloat16Value"), (255, DataType.UINT8, "UINT8", "Float8Value"),
+        (-(2**31), DataType.INT32, "INT32", "Int32Value"),
     ):  # fmt: skip
         made = Tensor().set_value(value, data_type)
         assert made.get_data_type() is DataType[wanted] and made.get_dim() == made.get_stride() == [1]
         graph = float_graph()
         x = Tensor.create([2], made.get_data_type())
         graph.pointwise(x, made, hipdnn.PointwiseAttributes().set_mode(hipdnn.PointwiseMode.ADD)).set_output(True)
-        if wanted in ("FLOAT", "DOUBLE", "HALF", "BFLOAT16"):
-            good(graph.validate())
-            text = graph.to_json()
-            again = hipdnn.Graph()
-            good(again.from_json(text))
-            assert again.to_json() == text and again.to_binary() == graph.to_binary()
+        good(graph.validate())
+        text = graph.to_json()
+        (told,) = (of for of in json.loads(text)["tensors"] if "value" in of)
+        assert (told["value_type"], told["value"]) == (value_type, value) and isinstance(value, bool) is isinstance(
+            told["value"], bool
+        )
+        again = hipdnn.Graph()
+        good(again.from_json(text))
+        assert again.to_json() == text and again.to_binary() == graph.to_binary()
     assert Tensor().set_data_type(DataType.HALF).set_value(0.5).get_data_type() is DataType.HALF
     scale = hipdnn.Graph.tensor_like(np.ones((1, 1), np.float32)).set_value(0.5)
     assert (scale.get_dim(), scale.get_data_type()) == ([1], DataType.FLOAT)
