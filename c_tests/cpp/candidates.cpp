@@ -72,13 +72,49 @@ static void tuning_needs_workspace()
     }
 }
 
+/* No plan can be made of the other stub. */
+static void some_candidates_have_no_plan()
+{
+    const int64_t good = engine_name_to_id("STUB_ENGINE"), bad = engine_name_to_id("OTHER_STUB_ENGINE");
+    for (const BuildPlanPolicy policy : {BuildPlanPolicy::HEURISTICS_CHOICE, BuildPlanPolicy::ALL})
+    {
+        Graph graph;
+        make(graph);
+        CHECK_GOOD(graph.add_engines({bad}));
+        const Error error = graph.build_plans(policy);
+        CHECK(error.is_bad() && graph.build_plans(policy).get_message() == error.get_message());
+        CHECK(graph.get_execution_plan_count() == 0);
+        CHECK_GOOD(graph.add_engine(good));
+        std::string name;
+        /* Also a second time. */
+        for (int i = 0; i < 2; i++)
+        {
+            CHECK_GOOD(graph.build_plans(policy));
+            CHECK(graph.get_execution_plan_count() == 1);
+            CHECK_GOOD(graph.get_plan_name(name));
+            CHECK(name == "STUB_ENGINE");
+        }
+        CHECK_GOOD(graph.execute(handle, PACK, nullptr));
+        /* Candidates that come later are built, too. */
+        CHECK_GOOD(graph.add_engine(engine_name_to_id("CPU_ENGINE")));
+        CHECK_GOOD(graph.build_plans(policy));
+        CHECK(graph.get_execution_plan_count() == 2);
+        graph.deselect_engines(std::vector<std::string>{"STUB_ENGINE"});
+        CHECK_GOOD(graph.build_plans(policy));
+        CHECK_GOOD(graph.get_plan_name(name));
+        CHECK(name == "CPU_ENGINE");
+        CHECK_GOOD(graph.execute(handle, PACK, nullptr));
+    }
+}
+
 int main()
 {
-    const std::vector<std::string> plugins = {library("knob_benchmarking")};
+    const std::vector<std::string> plugins = {library("knob_benchmarking"), library("workspace_fails_other")};
     CHECK_GOOD(set_engine_plugin_paths(plugins, PluginLoadingMode::ADDITIVE));
     HandlePtr owner;
     CHECK_GOOD(create_handle(owner));
     handle = *owner;
     tuning_needs_workspace();
+    some_candidates_have_no_plan();
     std::puts("right");
 }

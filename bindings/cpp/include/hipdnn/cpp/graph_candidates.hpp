@@ -20,6 +20,7 @@ class GraphCandidates : public GraphPlans<Derived>
     using Base = GraphPlans<Derived>;
 
 protected:
+    using Base::_active;
     using Base::_has_candidates;
     using Base::_plans;
     using Base::engine_name;
@@ -30,6 +31,7 @@ protected:
     using Plan = typename Base::Plan;
 
 public:
+    using Base::build_plan_at_index;
     using Base::get_knob_lookup_for_engine;
     using Base::get_knobs_for_engine;
 
@@ -157,19 +159,51 @@ public:
         return {};
     }
 
-    /** As before; candidates are plans, too, if no others were made. */
+    /**
+     * As before; candidates are plans, too. If the chosen one cannot be built, the first that can be is chosen.
+     * @return the first reason if none is left
+     */
     Error build_plans(BuildPlanPolicy policy = BuildPlanPolicy::HEURISTICS_CHOICE)
     {
-        if (_candidates != nullptr && _plans.empty())
+        if (_candidates == nullptr)
         {
-            for (const Candidate& candidate : *_candidates)
-            {
-                Plan plan;
-                HIPDNN_CPP_TRY(make_plan(candidate.engine, candidate.list(), plan));
-                _plans.push_back(std::move(plan));
-            }
+            return Base::build_plans(policy);
         }
-        return Base::build_plans(policy);
+        Error first;
+        std::vector<Plan> made;
+        for (const Candidate& candidate : *_candidates)
+        {
+            if (has_plan(candidate))
+            {
+                continue;
+            }
+            Plan plan;
+            const Error error = make_plan(candidate.engine, candidate.list(), plan);
+            if (error.is_good())
+            {
+                made.push_back(std::move(plan));
+            }
+            first = first.is_bad() ? first : error;
+        }
+        for (Plan& plan : made)
+        {
+            _plans.push_back(std::move(plan));
+        }
+        if (_plans.empty())
+        {
+            return first;
+        }
+        if (policy != BuildPlanPolicy::HEURISTICS_CHOICE)
+        {
+            return Base::build_plans(policy);
+        }
+        first = build_plan_at_index(static_cast<int64_t>(_active));
+        bool any = first.is_good();
+        for (size_t i = 0; i < _plans.size() && !any; i++)
+        {
+            any = build_plan_at_index(static_cast<int64_t>(i)).is_good();
+        }
+        return any ? Error() : first;
     }
 
     /** @param bytes the largest expected workspace of any candidate */
@@ -203,6 +237,23 @@ protected:
             return must_build();
         }
         return count == 0 ? Error(ErrorCode::INVALID_VALUE, detail::join({call, ": the list is empty"})) : Error();
+    }
+
+    /** Whether a plan was made of a candidate; entries that autotune() left out have no configuration. */
+    bool has_plan(const Candidate& candidate) const
+    {
+        return std::any_of(_plans.begin(), _plans.end(), [&](const Plan& plan) {
+            if (plan.engine != candidate.engine || !plan.configuration.valid())
+            {
+                return false;
+            }
+            std::map<KnobType_t, KnobValueVariant> settings;
+            for (const KnobSetting& setting : plan.settings == nullptr ? std::vector<KnobSetting>() : *plan.settings)
+            {
+                settings.emplace(setting.knobId(), setting.value());
+            }
+            return settings == candidate.settings;
+        });
     }
 
     void add_candidate(Candidate candidate)
