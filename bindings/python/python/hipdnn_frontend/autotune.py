@@ -224,7 +224,7 @@ class Autotune(Plans):
                 "there are no plan specs or compiled plans, expected add_engine...() or build_plans(BuildPlanPolicy.ALL)"
             )
         if self._specs is not None:
-            self._entries, self._active = self._specs, -1
+            self._entries, self._active = list(self._specs), -1
         results, counts = [], {"deselected": 0, "excluded by engineIdFilter": 0, "failed": 0}
         for at, entry in enumerate(self._entries):
             if config.engine_id_filter and entry.engine not in config.engine_id_filter:

@@ -168,7 +168,8 @@ class Plans:
         """Compiles the first plan that can be compiled, or all of them; executions use the first. Candidates are plans, too."""
         self._built()
         self._active = -1
-        self._entries = self._entries or list(self._specs or ())
+        if self._specs is not None:
+            self._entries = list(self._specs)
         for at, entry in enumerate(self._entries):
             if self._bar(entry) or not self._compile(entry) or self._bar(entry):
                 continue

@@ -268,6 +268,22 @@ def test_candidates_are_built_before_they_are_timed() -> None:
     assert len(graph.autotune_exhaustive_sweep(handle, pack, 0, most, config)[0]) == 1
 
 
+def test_candidates_that_come_later_are_plans_too() -> None:
+    graph, handle, pack = built()
+    first, second = graph.get_ranked_engine_ids()[:2]
+    good(graph.add_engine(first))
+    for build in (lambda: good(graph.build_plans(hipdnn.BuildPlanPolicy.ALL)),
+                  lambda: graph.autotune(handle, pack, 0, workspace_size=WORKSPACE, config=quick())):  # fmt: skip
+        build()
+        assert graph.get_execution_plan_count() == 1
+    good(graph.add_engine(second))
+    # They are none before they are built.
+    assert graph.get_execution_plan_count() == 1
+    good(graph.build_plans(hipdnn.BuildPlanPolicy.ALL))
+    assert graph.get_execution_plan_count() == 2
+    good(graph.execute_plan_at_index(handle, pack, 0, 1))
+
+
 SWEEPS = """
 import sys, hipdnn_frontend as hipdnn
 sys.path.insert(0, sys.argv[1])
