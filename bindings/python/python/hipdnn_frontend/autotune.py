@@ -194,8 +194,12 @@ class Autotune(Plans):
         is_part = is_filtered or any(result.knob_settings for result in results)
         if is_part or set(engines) != every:
             return AutotuneCacheWriteOutcome.NOT_ATTEMPTED_PARTIAL_SWEEP
-        written = self._built()[1].write_times([(result.engine_id, result.robust_time_ms) for result in timed])
-        return AutotuneCacheWriteOutcome[written]
+        times = [(result.engine_id, result.robust_time_ms) for result in timed]
+        try:
+            return AutotuneCacheWriteOutcome[self._built()[1].write_times(times)]
+        except hipdnn.Error:
+            # The results are worth more than their storage.
+            return AutotuneCacheWriteOutcome.DECLINED_DISABLED
 
     def _tune(
         self, handle: Any, variant_pack: Mapping[Any, Any], most: int | None, config: AutotuneConfig,
@@ -203,6 +207,8 @@ class Autotune(Plans):
     ) -> list[AutotuneResult]:  # fmt: skip
         if config._wrong():
             raise Refused(config._wrong())
+        if most is not None and most < 0:
+            raise Refused(f"workspace_size: is {most}, expected at least 0")
         if not address_of(handle):
             raise Refused("handle must not be null", ErrorCode.HANDLE_ERROR)
         if not variant_pack:
@@ -214,6 +220,21 @@ class Autotune(Plans):
             raise Refused(
                 f"variant_pack: missing required non-virtual tensor UIDs: {missing}", ErrorCode.INVALID_VARIANT_PACK
             )
+        before = self._entries, self._specs, self._active
+        try:
+            results = self._timed(arrays, stream_of(handle), most, config, is_sweep)
+        except BaseException:
+            self._entries, self._specs, self._active = before
+            raise
+        self._active = results[0]["compiled_plan_index"]
+        if os.fspath(storage.file_path):
+            self._store(storage, results[0])
+        return [_result(told) for told in results]
+
+    def _timed(
+        self, arrays: Mapping[int, Any], stream: int, most: int | None, config: AutotuneConfig, is_sweep: bool
+    ) -> list[dict[str, Any]]:
+        """What there is to tell about each candidate, the best first; raises an error if none could be timed."""
         if is_sweep and self._specs is None:
             for engine in self._offered():
                 self._spec(engine, ())
@@ -230,7 +251,7 @@ class Autotune(Plans):
             if config.engine_id_filter and entry.engine not in config.engine_id_filter:
                 counts["excluded by engineIdFilter"] += 1
                 continue
-            told = self._time(at, entry, arrays, stream_of(handle), most, config)
+            told = self._time(at, entry, arrays, stream, most, config)
             results.append(told)
             counts["deselected"] += int(self._bar(entry))
             counts["failed"] += int(not told["succeeded"] and not self._bar(entry))
@@ -244,10 +265,7 @@ class Autotune(Plans):
             raise Refused(
                 f"No execution plans were benchmarkable of {len(self._entries)}: {words}{': ' * bool(reasons)}{reasons}"
             )
-        self._active = results[0]["compiled_plan_index"]
-        if os.fspath(storage.file_path):
-            self._store(storage, results[0])
-        return [_result(told) for told in results]
+        return results
 
     def _time(
         self, at: int, entry: Entry, arrays: Mapping[int, Any], stream: int, most: int | None, config: AutotuneConfig

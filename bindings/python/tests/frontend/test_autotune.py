@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import hipdnn as hipdnn_package
 import hipdnn_frontend as hipdnn
 import numpy as np
 import pytest
@@ -282,6 +283,57 @@ def test_candidates_that_come_later_are_plans_too() -> None:
     good(graph.build_plans(hipdnn.BuildPlanPolicy.ALL))
     assert graph.get_execution_plan_count() == 2
     good(graph.execute_plan_at_index(handle, pack, 0, 1))
+
+
+def test_a_search_that_fails_changes_no_plans() -> None:
+    def fails(function: Any) -> None:
+        with pytest.raises(RuntimeError, match="excluded by engineIdFilter|expected at least 0"):
+            function()
+
+    none = quick(engine_id_filter=[-5])
+    graph, handle, pack = built()
+    good(graph.create_execution_plans())
+    good(graph.build_plans(hipdnn.BuildPlanPolicy.ALL))
+    count = graph.get_execution_plan_count()
+    good(graph.build_plan_at_index(count - 1))
+    name = graph.get_plan_name()
+    fails(lambda: graph.autotune_exhaustive_sweep(handle, pack, 0, WORKSPACE, none))
+    fails(lambda: graph.autotune_exhaustive_sweep(handle, pack, 0, -1, quick()))
+    fails(lambda: graph.autotune(handle, pack, 0, workspace_size=-1, config=quick()))
+    fails(lambda: graph.autotune(handle, pack, config=none))
+    assert (graph.get_execution_plan_count(), graph.get_plan_name()) == (count, name)
+    good(graph.execute(handle, pack))
+    # The sweep's candidates are none of the program's.
+    with pytest.raises(RuntimeError, match="plan specs"):
+        graph.get_estimated_max_workspace_size()
+    graph, handle, pack = built()
+    good(graph.add_engines(graph.get_ranked_engine_ids()[:1]))
+    good(graph.build_plans())
+    fails(lambda: graph.autotune(handle, pack, 0, workspace_size=WORKSPACE, config=none))
+    good(graph.execute(handle, pack))
+    assert graph.get_estimated_max_workspace_size() >= 0
+
+
+class CannotStore:
+    """A graph of the library that stores no times."""
+
+    def __init__(self, native: Any) -> None:
+        self._of = native
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def write_times(self, times: Any) -> str:
+        raise hipdnn_package.Error("no room")
+
+
+def test_results_are_kept_if_they_cannot_be_stored() -> None:
+    graph, handle, pack = built()
+    graph._native = CannotStore(graph._native)
+    results, outcome = graph.autotune_exhaustive_sweep(handle, pack, 0, WORKSPACE, quick())
+    assert outcome is hipdnn.AutotuneCacheWriteOutcome.DECLINED_DISABLED
+    assert results[0].succeeded and graph.get_execution_plan_engine_id() == results[0].engine_id
+    good(graph.execute(handle, pack))
 
 
 SWEEPS = """
