@@ -205,10 +205,13 @@ class Plans:
         return self
 
     def deselect_engines(
-        self, engines: Sequence[str | int] = (), *, engine_names: Sequence[str] = (), engine_ids: Sequence[int] = ()
-    ) -> Any:
-        """Leaves out plans of some engines, given by name or by id."""
-        self._barred.update(engines, engine_names, engine_ids)
+        self, engines: Sequence[str | int] | str | int = (), *, engine_names: Sequence[str] | str = (),
+        engine_ids: Sequence[int] | int = (),
+    ) -> Any:  # fmt: skip
+        """Leaves out plans of some engines, or of one, given by name or by id."""
+        for of in (engines, engine_names, engine_ids):
+            # The letters of a name are no names.
+            self._barred.update((of,) if isinstance(of, (str, int)) else of)
         return self
 
     def set_preferred_engine_id_ext(self, engineId: int | str | None = None) -> Any:

@@ -430,6 +430,18 @@ def test_variants_and_sweeps() -> None:
     assert "empty" in graph.add_engine_configs([]).get_message()
 
 
+def test_one_engine_is_deselected_by_its_name_or_id() -> None:
+    graph, *_ = built()
+    first, second = graph.get_engine_configs()[:2]
+    for deselect in (lambda: graph.deselect_engines(engine_names=first.engine_name), lambda: graph.deselect_engines(first.engine_name),
+                     lambda: graph.deselect_engines(first.engine_id), lambda: graph.deselect_engines(engine_ids=first.engine_id)):  # fmt: skip
+        graph, *_ = built()
+        deselect()
+        good(graph.create_execution_plans())
+        good(graph.build_plans())
+        assert graph.get_plan_name() == second.engine_name
+
+
 def test_a_search_without_candidates_says_why() -> None:
     for prepare, words in (
         (lambda graph: graph.deselect_engines(graph.get_ranked_engine_ids()), "deselected"),
