@@ -154,7 +154,10 @@ impl Plan {
         }
         let of = |is_output| {
             let tensors = self.tensors.iter().zip(pointers);
-            tensors.filter(move |(tensor, _)| tensor.is_output == is_output).map(|(_, pointer)| pointer)
+            // A missing input and a missing output are no one memory.
+            tensors
+                .filter(move |(tensor, _)| tensor.is_output == is_output)
+                .filter_map(|(_, pointer)| pointer.as_ref())
         };
         let is_in_place = of(true).any(|output| of(false).any(|input| input == output));
         if is_in_place { Error::new_err(error.value(py).to_string()) } else { error }
