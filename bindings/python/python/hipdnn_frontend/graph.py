@@ -25,6 +25,9 @@ from .types import DataType, NormFwdPhase, TimingQuality
 
 __all__ = ["Graph"]
 
+#: The names of the project's plugins.
+OWN_PLUGINS = {"CPU", "cuDNN", "hipBLASLt", "MIOpen", "RTC", "Vulkan"}
+
 Tensors = tuple["Tensor | None", ...]
 
 
@@ -362,7 +365,9 @@ class Graph(Autotune):
     def _run(self, entry: Entry, plan: _native.Plan, arrays: Mapping[int, Any], stream: int) -> None:
         inner, _ = self._built()
         run: Callable[[], Any] = functools.partial(inner._run, plan, arrays, (entry.engine, entry.settings))
-        if len(arrays) < len(inner._spec_of) and not any(of.id == entry.engine and of.device for of in engines()):
+        if len(arrays) < len(inner._spec_of) and not any(
+            of.id == entry.engine and of.plugin in OWN_PLUGINS for of in engines()
+        ):
             # As in hipDNN, another party's engine says itself what it cannot do without.
             run = functools.partial(plan.execute, arrays, True)
         if inner._device == HOST:

@@ -111,10 +111,10 @@ assert not isinstance(raised.value, EngineError)
 @pytest.mark.parametrize(
     "macros, program",
     [
-        (["-DWORKSPACE=2048"], EVERY_GRAPH), (["-DWORKSPACE=2048"], ALONE),
+        (["-DWORKSPACE=2048"], EVERY_GRAPH), (["-DWORKSPACE=2048", "-DDEVICE=1"], EVERY_GRAPH), (["-DWORKSPACE=2048"], ALONE),
         (["-DKNOBS"], KNOBS), (["-DEXECUTE_STATUS=HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR"], FAILS),
     ],
-    ids=["every graph", "alone", "knobs", "fails"],
+    ids=["every graph", "every graph, of the host", "alone", "knobs", "fails"],
 )  # fmt: skip
 def test_an_engine_that_claims_every_graph(tmp_path: Path, macros: list[str], program: str) -> None:
     compiler = shutil.which(os.environ.get("CC", "cc"))

@@ -11,6 +11,7 @@ import hipdnn_frontend as hipdnn
 import numpy as np
 import pytest
 from hipdnn_frontend import DataType, Tensor
+from hipdnn_frontend.graph import OWN_PLUGINS
 
 
 @pytest.mark.parametrize("factory", [hipdnn.Handle, hipdnn.create_handle])
@@ -31,6 +32,15 @@ def test_a_destroyed_handle_is_refused() -> None:
                  handle.get_loaded_engine_plugin_paths, lambda: handle.engine_id_to_name(0)):  # fmt: skip
         with pytest.raises(RuntimeError, match="Handle has been destroyed"):
             call()
+
+
+def test_the_projects_plugins_are_known_by_name() -> None:
+    folder = os.path.dirname(os.path.realpath(package.library().path))
+    plugins = {engine.plugin for engine in package.engines()}
+    paths = hipdnn.create_handle().get_loaded_engine_plugin_paths()
+    if not all(os.path.realpath(path).startswith(folder) for path in paths):
+        pytest.skip("plugins of others are loaded")
+    assert plugins and plugins <= OWN_PLUGINS
 
 
 def test_engines_are_found_by_number() -> None:
