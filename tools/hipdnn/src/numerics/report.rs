@@ -1,6 +1,6 @@
 //! The analysis of a graph with an engine, for people and programs.
 
-use super::analysis::{Analysis, LOSES, Row, analyse};
+use super::analysis::{Analysis, LOSES, Outcome, Row, analyse};
 use super::chain::Chain;
 use super::reasons::{SATURATION, short};
 use crate::computation::{Arrays, Computation, Loaded, place_of, plan};
@@ -8,11 +8,14 @@ use crate::failure::{Failure, Result};
 use crate::graph::Graph;
 use crate::picture::{self, Shares};
 use crate::table::Table;
-use crate::tensor::Place;
+use crate::tensor::{Place, steps};
 use hipdnn::{EngineInfo, Handle};
 
 /// A plan whose error is that much less than its nodes' does not store what they store.
 const MUCH_LESS: f64 = 4.0;
+
+/// Several nodes lose digits together where none has this share of the error.
+const ALONE: f64 = 0.95;
 
 /// What an engine's plan loses of a graph.
 pub struct Report {
@@ -147,17 +150,16 @@ fn text(graph: &Graph, engine: &str, found: &Analysis) -> String {
             short(nodes)
         ));
     }
-    text.push_str(&verdict(found));
+    text.push_str(&verdict(graph, found));
     text
 }
 
 /// The node that loses most, or what several lose together, or why there is no loss to tell.
-fn verdict(found: &Analysis) -> String {
+fn verdict(graph: &Graph, found: &Analysis) -> String {
     let why = |row: &Row| row.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
     let name = |row: &Row| format!("node {} ({})", label(row), row.operation);
-    let digits = found.digits;
     if let Some(row) = found.culprit.and_then(|place| found.rows.get(place)) {
-        return format!("{} loses {:.1} of {digits:.1} digits{}\n", name(row), row.lost, why(row));
+        return format!("{} loses {:.1} of {:.1} digits{}\n", name(row), row.lost, found.digits, why(row));
     }
     let first = |is_there: &dyn Fn(&Row) -> bool| found.rows.iter().find(|row| is_there(row));
     if let Some(row) = first(&|row| row.infinities + row.nans > 0) {
@@ -166,10 +168,17 @@ fn verdict(found: &Analysis) -> String {
     if let Some(row) = first(&|row| row.reasons.iter().any(|reason| reason.starts_with(SATURATION))) {
         return format!("no node loses digits by more than its type rounds, {}{}\n", name(row), why(row));
     }
-    let error = found.results.iter().map(|result| result.node_by_node.0).fold(0.0, f64::max);
-    let lost = digits + error.min(1.0).log10();
+    // Each result beside its own type; integers have no digits to lose.
+    let of_result = |result: &Outcome| {
+        let data_type = graph.tensor(result.uid)?.data_type;
+        let least = steps(data_type).0;
+        let lost = (result.node_by_node.0.clamp(least, 1.0) / least).log10();
+        (!data_type.is_integer()).then_some((lost, -least.log10()))
+    };
+    let worst = found.results.iter().filter_map(of_result).max_by(|a, b| a.0.total_cmp(&b.0));
+    let (lost, digits) = worst.unwrap_or_default();
     let most = found.rows.iter().rev().max_by(|a, b| a.share.total_cmp(&b.share));
-    match most.filter(|_| lost > LOSES) {
+    match most.filter(|row| lost > LOSES && row.share < ALONE) {
         Some(row) => format!(
             "no node alone loses digits, all together lose {lost:.1} of {digits:.1}, {} of that by {}{}\n",
             percent(row.share),

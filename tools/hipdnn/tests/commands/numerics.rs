@@ -105,6 +105,25 @@ fn a_loss_that_many_nodes_share_is_told() {
 }
 
 #[test]
+fn a_rounded_result_loses_no_digits_beside_one_of_a_wider_type() {
+    assert_eq!(verdict("loss_mixed_types", &[]), "no node loses digits");
+    // Another node whose result is in half precision has a share of the error.
+    let scratch = Scratch::new("mixed-types");
+    let path = scratch.file("two.json");
+    let text = std::fs::read_to_string(case("loss_mixed_types")).unwrap();
+    let mut two: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let square = serde_json::json!({"type": "PointwiseAttributes", "name": "square", "outputs": {"out_0_tensor_uid": 8},
+                                    "inputs": {"operation": "mul", "in_0_tensor_uid": 1, "in_1_tensor_uid": 1}});
+    two["nodes"].as_array_mut().unwrap().push(square);
+    let mut written = two["tensors"][4].clone();
+    (written["uid"], written["name"]) = (8.into(), "z".into());
+    two["tensors"].as_array_mut().unwrap().push(written);
+    std::fs::write(&path, two.to_string()).unwrap();
+    let out = succeed(&["numerics", &path, "--engine", "CPU_ENGINE"]);
+    assert!(out.ends_with("\nno node loses digits\n"), "{out}");
+}
+
+#[test]
 fn flushed_subnormals_are_within_bounds_and_named() {
     let scratch = Scratch::new("flushed");
     let x = scratch.file("x.npy");
