@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::bound::{bound, bounded};
 use super::chain::{Chain, Values};
-use super::measure::{change, norm, of_norm, relative, ulps};
+use super::measure::{change, is_finite, norm, of_norm, relative, ulps};
 use super::reasons::{Evidence, reasons};
 use crate::computation::{Arrays, mixed};
 use crate::data_type::DataType;
@@ -54,6 +54,9 @@ pub struct Row {
     pub infinities: usize,
     /// The number of NaNs that it writes.
     pub nans: usize,
+    /// Whether all numbers that it reads are finite.
+    #[serde(skip)]
+    pub reads_finite: bool,
     /// Why.
     pub reasons: Vec<String>,
 }
@@ -81,6 +84,9 @@ pub struct Outcome {
     pub relative: Number,
     /// The error if each node is computed by itself and stores its type.
     pub node_by_node: Number,
+    /// Whether all its numbers are finite.
+    #[serde(skip)]
+    pub is_finite: bool,
 }
 
 /// What is known of a graph's errors.
@@ -158,6 +164,7 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
             ulps: Number(ulps(array, exact, tensor.data_type)),
             relative: Number(relative(array, exact)),
             node_by_node: Number(relative(state.own.get(uid)?, exact)),
+            is_finite: is_finite(array),
         })
     };
     let mut results: Vec<Outcome> = results.iter().filter_map(outcome).collect();
@@ -229,6 +236,7 @@ fn measure(
     let incoming =
         node.inputs.iter().filter_map(|port| Some((state.own.get(&port.uid)?, exact.get(&port.uid)?)));
     let incoming = incoming.map(|(own, exact)| relative(own, exact)).fold(0.0, f64::max);
+    let read = chain.read_by(node, &state.own);
     let mut row = Row {
         node: place,
         name: node.name.clone(),
@@ -243,10 +251,10 @@ fn measure(
         lost: 0.0,
         infinities: 0,
         nans: 0,
+        reads_finite: read.values().all(is_finite),
         reasons: Vec::new(),
     };
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
-    let read = chain.read_by(node, &state.own);
     let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &read, notes).ok());
     let flushes = notes.is_some_and(Numerics::flushes);
     let reads_subnormals = flushes && reads_subnormals(graph, node, &read);

@@ -66,6 +66,11 @@ pub fn of_norm(size: f64, exact: &Array) -> f64 {
     if size == 0.0 { 0.0 } else { size / norm(exact.values.iter().copied()) }
 }
 
+/// Whether all values are finite.
+pub fn is_finite(values: &Array) -> bool {
+    values.values.iter().all(|value| value.is_finite())
+}
+
 /// The largest finite magnitude.
 pub fn largest(values: &Array) -> f64 {
     values.values.iter().map(|value| value.abs()).filter(|value| value.is_finite()).fold(0.0, f64::max)

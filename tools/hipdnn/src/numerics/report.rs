@@ -162,7 +162,9 @@ fn verdict(graph: &Graph, found: &Analysis) -> String {
         return format!("{} loses {:.1} of {:.1} digits{}\n", name(row), row.lost, found.digits, why(row));
     }
     let first = |is_there: &dyn Fn(&Row) -> bool| found.rows.iter().find(|row| is_there(row));
-    if let Some(row) = first(&|row| row.infinities + row.nans > 0) {
+    // Infinities inside of the graph may be wanted, as those of a mask.
+    let is_finite = found.results.iter().all(|result| result.is_finite);
+    if let Some(row) = first(&|row| !is_finite && row.reads_finite && row.infinities + row.nans > 0) {
         return format!("no node loses digits, {} is the first that is not finite{}\n", name(row), why(row));
     }
     if let Some(row) = first(&|row| row.reasons.iter().any(|reason| reason.starts_with(SATURATION))) {

@@ -41,6 +41,27 @@ fn a_softmax_without_the_maximum_overflows() {
 }
 
 #[test]
+fn a_mask_of_infinities_is_no_loss() {
+    let scratch = Scratch::new("mask");
+    let mask = scratch.file("mask.npy");
+    npy_of(&mask, &[1, 8, 8], |place| if place % 8 > place / 8 { f32::NEG_INFINITY } else { 0.0 });
+    let line = verdict("masked_exponentials", &["--in", &format!("mask={mask}")]);
+    assert_eq!(line, "no node loses digits");
+}
+
+#[test]
+fn a_node_that_reads_an_infinity_did_not_make_it() {
+    let scratch = Scratch::new("given-infinity");
+    let x = scratch.file("x.npy");
+    npy_of(&x, &[1, 8, 8], |place| if place == 3 { f32::INFINITY } else { 0.0 });
+    let mask = scratch.file("mask.npy");
+    npy_of(&mask, &[1, 8, 8], |_| 0.0);
+    let line =
+        verdict("masked_exponentials", &["--in", &format!("scores={x}"), "--in", &format!("mask={mask}")]);
+    assert_eq!(line, "no node loses digits");
+}
+
+#[test]
 fn a_cast_before_the_end_is_named() {
     let line = verdict("loss_cast_too_early", &[]);
     assert!(line.starts_with("node 1 \"narrow\" (Pointwise identity) loses "), "{line}");
