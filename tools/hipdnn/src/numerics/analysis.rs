@@ -257,7 +257,12 @@ fn measure(
     let sizes = bounded(node).filter(|_| chain.is_exact(node));
     let sizes = sizes.and_then(|_| chain.sizes_of_terms(place, &read, notes).ok());
     let flushes = notes.is_some_and(Numerics::flushes);
-    let reads_subnormals = flushes && reads_subnormals(graph, node, &read);
+    let flushed = flushed(graph, node, &read).filter(|_| flushes);
+    let lost = flushed.as_ref().filter(|_| sizes.is_some()).and_then(|flushed| {
+        let [all, left] = [&read, flushed].map(|values| chain.sizes_of_terms(place, values, None).ok());
+        Some(differences(&all?, &left?))
+    });
+    let of_flushed = flushed.and_then(|flushed| chain.exactly_one(place, &flushed).ok());
     let unstored = writes_integers(graph, node).then(|| chain.without_integers(place, &read).ok()).flatten();
     let moved = if incoming == 0.0 && chain.is_exact(node) { moved(chain, place, &read) } else { None };
     for port in &node.outputs {
@@ -289,7 +294,8 @@ fn measure(
         let sizes = sizes.as_ref().and_then(|sizes| sizes.get(&port.uid));
         let terms_over_sum = sizes.map(|sizes| of_norm(norm(sizes.values.iter().copied()), rest));
         let sizes = sizes.filter(|_| !tensor.data_type.is_integer());
-        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest), (notes, reads_subnormals)));
+        let lost = lost.as_ref().and_then(|lost| lost.get(&port.uid));
+        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest), (notes, lost)));
         let evidence = Evidence {
             graph,
             node,
@@ -301,7 +307,8 @@ fn measure(
             condition,
             wanted,
             constant: constant_operand(graph, node, &state.own),
-            flushes: (flushes, reads_subnormals),
+            may_flush: flushes,
+            of_flushed: of_flushed.as_ref().and_then(|of_flushed| of_flushed.get(&port.uid)),
             unstored: unstored.as_ref().and_then(|unstored| unstored.get(&port.uid)),
         };
         for reason in reasons(&evidence) {
@@ -325,13 +332,27 @@ fn measure(
     row
 }
 
-/// Whether a node reads subnormal numbers of a type that may be flushed.
-fn reads_subnormals(graph: &Graph, node: &Node, read: &Values) -> bool {
-    node.inputs.iter().any(|port| {
+/// What a node reads with zeros for subnormal numbers of types that may be flushed; none if it reads no such number.
+fn flushed(graph: &Graph, node: &Node, read: &Values) -> Option<Values> {
+    let (mut flushed, mut is_any) = (read.clone(), false);
+    for port in &node.inputs {
         let normal = graph.tensor(port.uid).map_or(0.0, |tensor| normal(tensor.data_type));
-        let is_subnormal = |value: &f64| *value != 0.0 && value.abs() < normal;
-        read.get(&port.uid).is_some_and(|array| array.values.iter().any(is_subnormal))
-    })
+        let values = flushed.get_mut(&port.uid).into_iter().flat_map(|array| &mut array.values);
+        for value in values.filter(|value| **value != 0.0 && value.abs() < normal) {
+            *value = 0.0_f64.copysign(*value);
+            is_any = true;
+        }
+    }
+    is_any.then_some(flushed)
+}
+
+/// How much less the elements of some arrays are than those of others.
+fn differences(all: &Values, less: &Values) -> Values {
+    let of = |(uid, all): (&i64, &Array)| {
+        let values = all.values.iter().zip(&less.get(uid)?.values).map(|(all, less)| all - less);
+        Some((*uid, Array { dims: all.dims.clone(), values: values.collect() }))
+    };
+    all.iter().filter_map(of).collect()
 }
 
 /// Whether a node rounds numbers to integers, which may be larger than their type.

@@ -32,13 +32,13 @@ fn reduction(node: &Node) -> String {
 }
 
 /// A bound of the relative error, in the norm, of a tensor that a node writes. `sizes` are the sums of its terms' magnitudes.
-/// `notes` are what the node's plan does to numbers; `reads_subnormals` counts where it flushes them.
+/// `notes` are what the node's plan does to numbers; where it flushes operands, `lost` are the magnitudes that terms lose by that.
 pub fn bound(
     graph: &Graph,
     node: &Node,
     tensor: &Tensor,
     (sizes, exact): (&Array, &Array),
-    (notes, reads_subnormals): (Option<&Numerics>, bool),
+    (notes, lost): (Option<&Numerics>, Option<&Array>),
 ) -> f64 {
     let roundings = Roundings::of(graph, node, notes);
     let (own, gamma) = (roundings.unit, roundings.certain());
@@ -56,9 +56,11 @@ pub fn bound(
     let (sum, inside) = (values(exact), gamma * values(sizes));
     let underflow = smallest / 2.0 * (exact.values.len() as f64).sqrt();
     let flushed = match notes.is_some_and(Numerics::flushes) {
-        // Any term may be a product with a subnormal number.
-        true if reads_subnormals => values(sizes),
-        true => terms(graph, node) * normal(accumulator(node)) * (exact.values.len() as f64).sqrt(),
+        true => {
+            let normal = normal(accumulator(node)).max(normal(tensor.data_type));
+            let inside = terms(graph, node) * normal * (exact.values.len() as f64).sqrt();
+            inside + lost.map_or(0.0, values)
+        }
         false => 0.0,
     };
     let all = inside + store * (sum + inside) + underflow + flushed;
@@ -89,7 +91,7 @@ mod tests {
             tensors[2]["data_type"] = json!(kind);
             let graph = graph("g", tensors, vec![pointwise("", "sub", 1, Some(2), 3)]);
             let sums = (&array(&[30.0, 40.0]), &array(&[3.0, 4.0]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, None))
         };
         let (u, half) = ((-24_f64).exp2(), (-11_f64).exp2());
         let single = 10.0 * u / (1.0 - u);
@@ -104,7 +106,7 @@ mod tests {
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let of = |sum: f64| {
             let sums = (&array(&[65504.0]), &array(&[sum]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, None))
         };
         assert!(of(65000.0) < 1e-3 && of(65504.0).is_infinite());
     }
@@ -114,12 +116,29 @@ mod tests {
         let tensors = (1..=3).map(|uid| tensor(uid, "", &[1], false)).collect();
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let flushing = Numerics { notes: vec!["FLUSH_SUBNORMALS".to_owned()], ..Numerics::default() };
-        let of = |sum: f64, notes: Option<&Numerics>, reads_subnormals: bool| {
-            let sums = (&array(&[sum]), &array(&[sum]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (notes, reads_subnormals))
+        let of = |sums: &[f64], notes: Option<&Numerics>, lost: Option<&[f64]>| {
+            let (sums, lost) = (array(sums), lost.map(array));
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), (&sums, &sums), (notes, lost.as_ref()))
         };
-        assert!(of(1e-38, None, true) < 1e-6 && of(1.0, Some(&flushing), false) < 1e-6);
-        assert!(of(1e-39, Some(&flushing), true) >= 1.0 && of(1e-38, Some(&flushing), false) >= 1.0);
+        let flushing = Some(&flushing);
+        assert!(of(&[1e-38], None, None) < 1e-6 && of(&[1.0], flushing, None) < 1e-6);
+        assert!(of(&[1e-39], flushing, Some(&[1e-39])) >= 1.0 && of(&[1e-38], flushing, None) >= 1.0);
+        // What one element loses does not count for the others.
+        assert!(of(&[1.0, 1e-39], flushing, Some(&[0.0, 1e-39])) < 1e-6);
+        assert!(of(&[1.0, 1.0], flushing, Some(&[0.0, 0.5])) > 0.35);
+    }
+
+    #[test]
+    fn stores_in_a_narrower_type_flush_as_it_does() {
+        let mut tensors: Vec<_> = (1..=3).map(|uid| tensor(uid, "", &[1], false)).collect();
+        tensors.iter_mut().take(2).for_each(|tensor| tensor["data_type"] = json!("double"));
+        let mut node = pointwise("", "add", 1, Some(2), 3);
+        node["compute_data_type"] = json!("double");
+        let graph = graph("g", tensors, vec![node]);
+        let flushing = Numerics { notes: vec!["FLUSH_SUBNORMALS".to_owned()], ..Numerics::default() };
+        let sums = (&array(&[1e-39]), &array(&[1e-39]));
+        let of = bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (Some(&flushing), None));
+        assert!(of >= 1.0, "{of}");
     }
 
     #[test]
@@ -128,7 +147,7 @@ mod tests {
         let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
         let of = |sizes: &[f64]| {
             let sums = (&array(sizes), &array(&[0.0, 0.0]));
-            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, false))
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums, (None, None))
         };
         assert_eq!((of(&[0.0, 0.0]), of(&[0.0, 2.0])), (0.0, f64::INFINITY));
     }

@@ -46,11 +46,16 @@ pub fn norm(values: impl Iterator<Item = f64> + Clone) -> f64 {
 
 /// The norm of the difference over the norm of the exact values; infinite where one value is not finite and the other is.
 pub fn relative(values: &Array, exact: &Array) -> f64 {
+    of_norm(distance(values, exact), exact)
+}
+
+/// The norm of the difference; infinite where one value is not finite and the other is.
+pub fn distance(values: &Array, exact: &Array) -> f64 {
     let is_kept = |pair: (f64, f64)| is_same(pair) || pair.0.is_finite() && pair.1.is_finite();
     if !pairs(values, exact).all(is_kept) {
         return f64::INFINITY;
     }
-    of_norm(norm(pairs(values, exact).map(|(value, exact)| value - exact)), exact)
+    norm(pairs(values, exact).map(|(value, exact)| value - exact))
 }
 
 /// The norm of a change over the norm of the exact values; infinite where a finite value became another.

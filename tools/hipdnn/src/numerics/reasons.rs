@@ -1,6 +1,6 @@
 //! What the loss of a node comes from, in plain words.
 
-use super::measure::{largest, norm, of_norm};
+use super::measure::{distance, largest, norm, of_norm};
 use crate::double::{self, mode};
 use crate::graph::{Graph, Node, Tensor};
 use crate::rounding::{accumulator, normal, terms};
@@ -14,6 +14,9 @@ const GROWS: f64 = 16.0;
 
 /// An error that is this multiple of the store's does not come from the store.
 const BEYOND_STORE: f64 = 16.0;
+
+/// A reason without which the error is less by this factor explains it.
+const MOST_OF_IT: f64 = 2.0;
 
 /// How reasons begin that tell of numbers beyond a type without infinities.
 pub const SATURATION: &str = "saturation";
@@ -40,8 +43,10 @@ pub struct Evidence<'a> {
     pub wanted: f64,
     /// The operand that is the same number everywhere, and the other one.
     pub constant: Option<(f64, &'a Array)>,
-    /// Whether the plan may flush subnormal numbers, and the node reads some.
-    pub flushes: (bool, bool),
+    /// Whether the plan may flush subnormal numbers.
+    pub may_flush: bool,
+    /// In exact arithmetic from flushed operands, if the node reads subnormal numbers.
+    pub of_flushed: Option<&'a Array>,
     /// Before a store to a type of integers.
     pub unstored: Option<&'a Array>,
 }
@@ -142,13 +147,15 @@ fn epsilon(of: &Evidence<'_>) -> Option<String> {
 
 /// Subnormal numbers that count as zeros.
 fn flush(of: &Evidence<'_>) -> Option<String> {
-    let (may, reads) = of.flushes;
     let normal = normal(of.tensor.data_type).max(normal(accumulator(of.node)));
     let mut pairs = of.own.values.iter().zip(&of.exact.values);
-    let is_lost =
-        |(own, exact): (&f64, &f64)| *own == 0.0 && *exact != 0.0 && (reads || exact.abs() < normal);
-    (may && (reads || pairs.any(is_lost)) && of.added > BEYOND_STORE * store(of))
-        .then(|| format!("flush: subnormal numbers, below {}, count as zeros", short(normal)))
+    let is_lost = |(own, exact): (&f64, &f64)| *own == 0.0 && *exact != 0.0 && exact.abs() < normal;
+    // Flushed operands are the reason where without them most of the error is gone.
+    let is_nearer = |flushed: &Array| distance(of.own, flushed) < distance(of.own, of.exact) / MOST_OF_IT;
+    (of.may_flush
+        && (of.of_flushed.is_some_and(is_nearer) || pairs.any(is_lost))
+        && of.added > BEYOND_STORE * store(of))
+    .then(|| format!("flush: subnormal numbers, below {}, count as zeros", short(normal)))
 }
 
 fn underflow(of: &Evidence<'_>) -> Option<String> {

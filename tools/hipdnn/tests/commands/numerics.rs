@@ -172,6 +172,34 @@ fn flushed_subnormals_are_within_bounds_and_named() {
 }
 
 #[test]
+fn one_flushed_subnormal_neither_voids_the_bound_nor_explains_other_errors() {
+    let scratch = Scratch::new("one-subnormal");
+    let a = scratch.file("a.npy");
+    let value = |at: usize| if at == 5 { 1e-310 } else { (at * 37 % 101) as f64 / 101.0 - 0.5 };
+    doubles(&a, &[1, 8, 512], value);
+    let input = format!("a={a}");
+    let graph = case("loss_accumulator");
+    let options = ["--in", &input, "--engine", "CPU_ENGINE", "--knob", "flush_subnormals=1"];
+    let out = succeed(&[&["numerics", &graph, "--json"], &options[..]].concat());
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let product = &found["rows"][0];
+    assert!(product["bound"].as_f64().unwrap() < 1e-2, "{product}");
+    let reasons = product["reasons"].to_string();
+    assert!(reasons.contains("the accumulator, float, ") && !reasons.contains("flush"), "{reasons}");
+}
+
+/// A file with an array of doubles.
+fn doubles(path: &str, dims: &[usize], value: impl Fn(usize) -> f64) {
+    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {dims:?}, }}\n");
+    let header = header.replace('[', "(").replace(']', ",)");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..dims.iter().product()).flat_map(|place| value(place).to_le_bytes()));
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
 fn shares_and_errors_are_also_json_and_a_picture() {
     let scratch = Scratch::new("numerics");
     let path = scratch.file("errors.svg");
