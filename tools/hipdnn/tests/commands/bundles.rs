@@ -51,7 +51,7 @@ const METADATA: &str =
     r#"{"format_version": 1, "generator": "these tests", "reference_source": "formula", "seed": 42}"#;
 
 /// A folder with that bundle, its inputs and its results. Returns the graph's path without its extension.
-fn golden_batchnorm(scratch: &Scratch) -> String {
+pub fn golden_batchnorm(scratch: &Scratch) -> String {
     let stem = scratch.file("quick/BatchnormFwdInference/nhwc/fp32/Small/Small");
     write_json(&format!("{stem}.json"), &batchnorm());
     write(&format!("{stem}.meta.json"), METADATA);

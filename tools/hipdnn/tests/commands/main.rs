@@ -14,6 +14,7 @@ mod engines;
 mod errors;
 mod explain;
 mod faults;
+mod flushed;
 mod graph;
 mod invariant;
 mod numerics;
