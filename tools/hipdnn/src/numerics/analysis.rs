@@ -300,6 +300,7 @@ fn measure(
             graph,
             node,
             tensor,
+            read: &read,
             own,
             exact: rest,
             added,

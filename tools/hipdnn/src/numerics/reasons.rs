@@ -1,6 +1,9 @@
 //! What the loss of a node comes from, in plain words.
 
-use super::measure::{distance, largest, norm, of_norm};
+use std::collections::HashMap;
+
+use super::chain::Values;
+use super::measure::{distance, is_finite, largest, norm, of_norm};
 use crate::double::{self, mode};
 use crate::graph::{Graph, Node, Tensor};
 use crate::rounding::{accumulator, normal, terms};
@@ -29,6 +32,8 @@ pub struct Evidence<'a> {
     pub node: &'a Node,
     /// The tensor.
     pub tensor: &'a Tensor,
+    /// What the node reads.
+    pub read: &'a Values,
     /// As the plan computes it.
     pub own: &'a Array,
     /// In exact arithmetic, from the plan's own operands.
@@ -115,8 +120,33 @@ fn no_epsilon(of: &Evidence<'_>) -> Option<String> {
     let tensor = of.graph.tensor(of.node.input("epsilon")?)?;
     let epsilon = double::constant(of.graph, tensor.uid)?;
     let held = Array { dims: vec![1], values: vec![epsilon] }.rounded(tensor.data_type);
-    (held.values[..] == [0.0])
+    (held.values[..] == [0.0] && of.read.values().all(is_finite) && has_no_variance(of))
         .then(|| format!("epsilon {} is 0 in {}, and so is a variance", short(epsilon), tensor.data_type))
+}
+
+/// Whether a row of a norm, or a channel, without a variance has a result that is not finite.
+fn has_no_variance(of: &Evidence<'_>) -> bool {
+    let operand = |role| of.node.input(role).and_then(|uid| of.read.get(&uid));
+    let (Some(x), Some(scale)) = (operand("x"), operand("scale")) else { return false };
+    let is_of_channels = of.node.operation.starts_with("Batchnorm");
+    let rows = if is_of_channels { 0 } else { x.values.len() / scale.values.len().max(1) };
+    let row = |array: &Array, at: usize| match array.dims.get(1) {
+        Some(channels) if is_of_channels => {
+            at / array.dims.iter().skip(2).product::<usize>().max(1) % channels.max(&1)
+        }
+        _ => at * rows / array.values.len().max(1),
+    };
+    // The least and the largest number of each row, or of its given variance.
+    let mut ends: HashMap<usize, (f64, f64)> = HashMap::new();
+    let given = operand("variance").unwrap_or(x);
+    for (at, value) in given.values.iter().enumerate() {
+        let (least, most) = ends.entry(row(given, at)).or_insert((*value, *value));
+        (*least, *most) = (least.min(*value), most.max(*value));
+    }
+    let is_of_squares = of.node.operation == "RMSNorm" || operand("variance").is_some();
+    let is_none = |(least, most): &(f64, f64)| least == most && (*least == 0.0 || !is_of_squares);
+    let mut results = of.own.values.iter().enumerate();
+    results.any(|(at, value)| !value.is_finite() && ends.get(&row(of.own, at)).is_some_and(is_none))
 }
 
 /// A small constant that a sum does not hold.

@@ -100,6 +100,11 @@ fn an_epsilon_that_its_own_type_does_not_hold_is_told() {
         "no node loses digits, node 0 \"norm\" (RMSNorm) is the first that is not finite: epsilon 1.0e-9 is 0 in half, \
          and so is a variance"
     );
+    // Here the infinity is given.
+    npy_of(&x, &[2, 64], |place| if place == 3 { f32::INFINITY } else { (place * 37 % 101) as f32 / 101.0 });
+    let input = format!("x={x}");
+    let out = succeed(&["numerics", &case("loss_epsilon_is_zero"), "--engine", "CPU_ENGINE", "--in", &input]);
+    assert!(out.contains("the first NaN: node 0 ") && !out.contains("epsilon"), "{out}");
 }
 
 #[test]
