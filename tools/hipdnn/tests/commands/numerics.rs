@@ -115,8 +115,20 @@ fn integers_that_saturate_are_told() {
         "{line}"
     );
     assert!(line.ends_with(", int8 ends at 127"), "{line}");
-    let line = verdict("int8_matmul_compute_int32", &[]);
-    assert!(!line.contains("saturation"), "{line}");
+    // Sums of 8 products, a quarter of which is the result: 126.75 is within int8, 128 is not.
+    let scratch = Scratch::new("within-int8");
+    let [a, b] = ["a", "b"].map(|name| scratch.file(&format!("{name}.npy")));
+    npy_of(&a, &[1, 4, 8], |place| if place % 8 == 0 { 1.0 } else { 8.0 });
+    for (first, of_scaled) in [(3.0, None), (8.0, Some("values up to 128, int8 ends at 127"))] {
+        npy_of(&b, &[1, 8, 4], |place| if place < 4 { first } else { 9.0 });
+        let input = [format!("a={a}"), format!("b={b}")];
+        let options = ["--engine", "CPU_ENGINE", "--json", "--in", &input[0], "--in", &input[1]];
+        let out = succeed(&[&["numerics", &case("int8_within_range")], &options[..]].concat());
+        let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let reasons = found["rows"][1]["reasons"].to_string();
+        assert_eq!(reasons.contains("saturation"), of_scaled.is_some(), "{out}");
+        assert!(reasons.contains(of_scaled.unwrap_or_default()), "{out}");
+    }
 }
 
 #[test]
