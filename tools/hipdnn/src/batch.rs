@@ -139,7 +139,10 @@ fn strides(tensor: &Tensor, size: i64) -> Result<Vec<i64>> {
     if inner.map(|(dim, stride)| (dim - 1).max(0) * stride).sum::<i64>() + 1 > *step {
         return refuse("share elements");
     }
-    for stride in strides.iter_mut().skip(1).filter(|stride| **stride > *step) {
+    // The stride of a single element says nothing of the items.
+    let outer =
+        strides.iter_mut().zip(&tensor.dims).skip(1).filter(|(stride, dim)| **stride > *step && **dim > 1);
+    for (stride, _) in outer {
         if *stride % own != 0 || *stride < own * step {
             return refuse("are interleaved");
         }
@@ -275,6 +278,8 @@ mod tests {
         assert_eq!(of(&[2, 3, 4], &[1, 8, 2], 7), Some(vec![1, 28, 7]));
         assert_eq!(of(&[1, 3, 4], &[1, 4, 1], 7), Some(vec![12, 4, 1]));
         assert_eq!(of(&[2, 3], &[1, 5], 7), None);
+        // A dimension of 1 may have any stride.
+        assert_eq!(of(&[2, 3, 1], &[1, 2, 5], 7), Some(vec![1, 7, 5]));
         // Items that share elements are no batch.
         assert_eq!(of(&[4, 4], &[1, 1], 7), None);
         assert_eq!(of(&[4, 4], &[0, 1], 7), None);
