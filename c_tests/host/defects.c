@@ -243,6 +243,7 @@ static const variant VARIANTS[] = {
     RUNS("notes_stay", "STUB_ENGINE"),
     RUNS("notes_not_applicable", "STUB_ENGINE"),
     RUNS("notes_fail", "STUB_ENGINE"),
+    RUNS("notes_fail_first", "STUB_ENGINE"),
     RUNS("notes_no_json", "STUB_ENGINE"),
     RUNS("notes_no_numerics", "STUB_ENGINE"),
     RUNS("notes_not_utf8", "STUB_ENGINE"),

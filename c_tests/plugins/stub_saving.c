@@ -163,7 +163,7 @@ hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle
 #endif
 
 /* NUMERICS: what the engines may do to numbers; NUMERICS_WITH: the same with a knob set, by the configuration's size.
- * NUMERICS_STATUS: that fails. NUMERICS_SIZE: the size that it reports. */
+ * NUMERICS_STATUS: that fails. NUMERICS_FAILS_FIRST: the first call does. NUMERICS_SIZE: the size that it reports. */
 #ifdef NUMERICS
 #ifndef NUMERICS_WITH
 #define NUMERICS_WITH NUMERICS
@@ -187,6 +187,12 @@ hipdnnPluginStatus_t hipdnnEnginePluginDescribeNumerics_ext(hipdnnEnginePluginHa
     if (requested_size > 0) {
         memcpy(json, text, requested_size < strlen(text) + 1 ? requested_size : strlen(text) + 1);
     }
+#ifdef NUMERICS_FAILS_FIRST
+    static int calls;
+    if (calls++ == 0) {
+        return answer(HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, __func__);
+    }
+#endif
     return answer(NUMERICS_STATUS, __func__);
 }
 #endif

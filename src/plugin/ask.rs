@@ -134,21 +134,30 @@ fn ask(
 }
 
 /// Whether an engine has the knobs that the environment asks for, or needs none; tells why it is left out, as plugins do.
+/// An engine that fails when it is asked does not say, which leaves the plugin's other engines as they are.
 #[cold]
 fn has_required_knobs(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<bool> {
     let described = session.engine(engine)?;
-    let details = EngineDetails::fetch(session, graph, engine, described.id)?;
+    let (severity, reason) = match reason_left_out(session, (engine, described.id), graph) {
+        Ok(None) => return Ok(true),
+        Ok(Some(reason)) => (Severity::HIPDNN_SEV_INFO, reason),
+        Err(error) => (Severity::HIPDNN_SEV_WARN, required_knobs::reason_unknown(&error)),
+    };
+    log::component_line(severity as c_int, &format!("{}: {reason}", described.display_name()));
+    Ok(false)
+}
+
+fn reason_left_out(
+    session: &Session,
+    (engine, id): (EngineRef, i64),
+    graph: &FrozenGraph,
+) -> Result<Option<String>> {
+    let details = EngineDetails::fetch(session, graph, engine, id)?;
     let numerics = || {
-        let config = EngineConfig { engine_id: described.id, knobs: Vec::new() };
+        let config = EngineConfig { engine_id: id, knobs: Vec::new() };
         numerics::ask(session, engine, graph, &wire::write_engine_config(&config))
     };
-    let knobs = details.as_ref().map_or(&[][..], |details| details.knobs());
-    let reason = required_knobs::reason_left_out(knobs, numerics)?;
-    if let Some(reason) = &reason {
-        let severity = Severity::HIPDNN_SEV_INFO as c_int;
-        log::component_line(severity, &format!("{}: {reason}", described.display_name()));
-    }
-    Ok(reason.is_none())
+    required_knobs::reason_left_out(details.as_ref().map_or(&[][..], |details| details.knobs()), numerics)
 }
 
 /// One line for each engine, with its plugin's reason. `told` has the index and the log lines of each plugin that was asked.

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::wire::{Knob, KnobSetting};
 use super::numerics::EngineNumerics;
 use crate::lock::OnceLock;
 use crate::log;
-use crate::status::Result;
+use crate::status::{Error, Result};
 
 /// A knob that a variable turns on.
 struct Switch {
@@ -56,6 +56,12 @@ pub fn reason_left_out(
     numerics: impl Fn() -> Result<Option<EngineNumerics>>,
 ) -> Result<Option<String>> {
     first_broken(on(), knobs, numerics)
+}
+
+/// Why an engine is left out that fails when it is asked for its knobs, or for what it does to numbers.
+pub fn reason_unknown(error: &Error) -> String {
+    let asks = on().iter().find(|switch| switch.broken_by.is_some()).map_or("", |switch| switch.variable);
+    format!("it does not say whether it keeps the promise of {asks}=1: {}", error.message)
 }
 
 fn first_broken(
