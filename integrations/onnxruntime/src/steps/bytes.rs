@@ -183,9 +183,9 @@ struct Avx2;
 impl Sum for Avx2 {
     #[inline(always)]
     fn of<const M: usize>(weights: &[Quad], _: &[i32; UNITS], states: &States<M>) -> [[i32; UNITS]; M] {
-        // SAFETY: only `compute_avx2` uses it, which is called where the processor has AVX2; all loads and stores may be unaligned, and
-        // each is of a part of an array as long as that.
-        unsafe {
+        // SAFETY: only `compute_avx2` uses it, which is called where the processor has AVX2; loads may be unaligned, and each is of a part
+        // of an array as long as that.
+        let sums = unsafe {
             let mut sums: [[__m256i; 2]; M] = [[_mm256_setzero_si256(); 2]; M];
             for (weights, states) in weights.iter().zip(&states.quads) {
                 let half = |at: usize| {
@@ -200,15 +200,18 @@ impl Sum for Avx2 {
                     }
                 }
             }
-            let mut to = [[0; UNITS]; M];
-            for m in 0..M {
-                // Pairs of a unit's sums are side by side; halves of registers alternate.
-                let [first, second] = sums[m];
+            sums
+        };
+        let mut to = [[0; UNITS]; M];
+        for (to, [first, second]) in to.iter_mut().zip(sums) {
+            // Pairs of a unit's sums are side by side; halves of registers alternate.
+            // SAFETY: only `compute_avx2` uses it, where the processor has AVX2; the store may be unaligned, and fills the array.
+            unsafe {
                 let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(first, second));
-                _mm256_storeu_si256(to[m].as_mut_ptr().cast(), joined);
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), joined);
             }
-            to
         }
+        to
     }
 }
 
@@ -228,38 +231,40 @@ macro_rules! dot_products {
             ) -> [[i32; UNITS]; M] {
                 /// Sums that do not wait for each other.
                 const APART: usize = 4;
-                // SAFETY: only one function uses it, which is called where the processor has the instructions; all loads and stores may
-                // be unaligned, and each is of an array as long as that.
-                unsafe {
-                    let mut sums: [[__m256i; APART]; M] = [[_mm256_setzero_si256(); APART]; M];
-                    let (all, rest) = weights.as_chunks::<APART>();
-                    let (bytes, last) = states.bytes.as_chunks::<APART>();
-                    let mut add = |weights: &Quad, bytes: &[[u8; QUAD]; M], at: usize| {
+                // SAFETY: only one function uses it, which is called where the processor has the instructions.
+                let mut sums: [[__m256i; APART]; M] = [[unsafe { _mm256_setzero_si256() }; APART]; M];
+                let (all, rest) = weights.as_chunks::<APART>();
+                let (bytes, last) = states.bytes.as_chunks::<APART>();
+                let mut add = |weights: &Quad, bytes: &[[u8; QUAD]; M], at: usize| {
+                    // SAFETY: the processor has the instructions, since one function alone uses it; the load may be unaligned, and is of the whole array.
+                    unsafe {
                         let weights = _mm256_loadu_si256(weights.as_ptr().cast());
                         for m in 0..M {
                             let state = _mm256_set1_epi32(i32::from_ne_bytes(bytes[m]));
                             sums[m][at] = $dot(sums[m][at], state, weights);
                         }
-                    };
-                    for (weights, bytes) in all.iter().zip(bytes) {
-                        for at in 0..APART {
-                            add(&weights[at], &bytes[at], at);
-                        }
                     }
-                    for (weights, bytes) in rest.iter().zip(last) {
-                        add(weights, bytes, 0);
+                };
+                for (weights, bytes) in all.iter().zip(bytes) {
+                    for at in 0..APART {
+                        add(&weights[at], &bytes[at], at);
                     }
-                    let mut to = [[0; UNITS]; M];
-                    for m in 0..M {
-                        let [a, b, c, d] = sums[m];
-                        let joined = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
-                        _mm256_storeu_si256(to[m].as_mut_ptr().cast(), joined);
-                        for unit in 0..UNITS {
-                            to[m][unit] -= states.zero * row_sums[unit];
-                        }
-                    }
-                    to
                 }
+                for (weights, bytes) in rest.iter().zip(last) {
+                    add(weights, bytes, 0);
+                }
+                let mut to = [[0; UNITS]; M];
+                for (to, [a, b, c, d]) in to.iter_mut().zip(sums) {
+                    // SAFETY: the processor has the instructions, since one function alone uses it; the store may be unaligned, and fills the array.
+                    unsafe {
+                        let joined = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+                        _mm256_storeu_si256(to.as_mut_ptr().cast(), joined);
+                    }
+                    for (sum, row_sum) in to.iter_mut().zip(row_sums) {
+                        *sum -= states.zero * row_sum;
+                    }
+                }
+                to
             }
         }
     };
