@@ -21,6 +21,23 @@ static void test_plugin(const char* plugin, int64_t expected, const char* why)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
+/* What an engine failed to say once is asked again for the next equal graph: it fails the first time alone. */
+static void test_asked_again(void)
+{
+    check_about("asked again");
+    use_plugin("notes_fail_first");
+    hipdnnHandle_t handle = make_handle();
+    for (int64_t expected = 1; expected <= 2; ++expected) {
+        hipdnnBackendDescriptor_t graph = make_graph(handle);
+        hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+        CHECK_OK(hipdnnBackendFinalize(heuristic));
+        CHECK_EQ(count_results(heuristic), expected);
+        drop(heuristic);
+        drop(graph);
+    }
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
 int main(void)
 {
     setenv("HIPDNN_BATCH_INVARIANT", "1", 1);
@@ -32,6 +49,7 @@ int main(void)
     test_plugin("good", 0, no_knob);
     /* An engine that fails when it is asked is left out alone. */
     test_plugin("notes_fail_first", 1, NULL);
+    test_asked_again();
     test_plugin("notes_fail", 0, "it does not say whether it keeps the promise of HIPDNN_BATCH_INVARIANT=1: ");
     return check_result();
 }

@@ -43,8 +43,8 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
         let mut said = String::new();
         let result =
             log::capture(&mut said, || ask(session, (place, plugin, handle), graph, &mut answer.engines));
+        answer.is_whole &= *result.as_ref().unwrap_or(&false);
         if let Err(error) = result {
-            answer.is_whole = false;
             log::warn(|| format!("plugin {}: {error}", plugin.name));
             said = error.message.to_string();
             // A plugin's error status or exception is a failure; a graph that it cannot read is a refusal.
@@ -73,12 +73,13 @@ pub fn is_applicable(session: &Session, engine: EngineRef, graph: &FrozenGraph) 
     Ok(engines.contains(&engine))
 }
 
+/// Adds the engines that can. Returns whether each said what it was asked.
 fn ask(
     session: &Session,
     (place, plugin, handle): (u32, &Plugin, hipdnnEnginePluginHandle_t),
     graph: &FrozenGraph,
     to: &mut Engines,
-) -> Result<()> {
+) -> Result<bool> {
     let _visit = gate::visit("engines cannot be asked")?;
     let _asking = Asking::begin();
     let required = graph.required_api_version();
@@ -121,30 +122,33 @@ fn ask(
     // The answer includes engines that were dropped at admission; skip them.
     let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
     let known = ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 });
-    if required_knobs::are_required() {
-        for engine in known {
-            if has_required_knobs(session, engine, graph)? {
-                to.push(engine);
-            }
-        }
-    } else {
+    if !required_knobs::are_required() {
         to.extend(known);
+        return Ok(true);
     }
-    Ok(())
+    let mut is_whole = true;
+    for engine in known {
+        match has_required_knobs(session, engine, graph)? {
+            Some(true) => to.push(engine),
+            Some(false) => {}
+            None => is_whole = false,
+        }
+    }
+    Ok(is_whole)
 }
 
 /// Whether an engine has the knobs that the environment asks for, or needs none; tells why it is left out, as plugins do.
 /// An engine that fails when it is asked does not say, which leaves the plugin's other engines as they are.
 #[cold]
-fn has_required_knobs(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<bool> {
+fn has_required_knobs(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<Option<bool>> {
     let described = session.engine(engine)?;
-    let (severity, reason) = match reason_left_out(session, (engine, described.id), graph) {
-        Ok(None) => return Ok(true),
-        Ok(Some(reason)) => (Severity::HIPDNN_SEV_INFO, reason),
-        Err(error) => (Severity::HIPDNN_SEV_WARN, required_knobs::reason_unknown(&error)),
+    let (severity, reason, told) = match reason_left_out(session, (engine, described.id), graph) {
+        Ok(None) => return Ok(Some(true)),
+        Ok(Some(reason)) => (Severity::HIPDNN_SEV_INFO, reason, Some(false)),
+        Err(error) => (Severity::HIPDNN_SEV_WARN, required_knobs::reason_unknown(&error), None),
     };
     log::component_line(severity as c_int, &format!("{}: {reason}", described.display_name()));
-    Ok(false)
+    Ok(told)
 }
 
 fn reason_left_out(

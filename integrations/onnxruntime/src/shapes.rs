@@ -197,6 +197,8 @@ fn split(node: &Node, lowering: &Lowering<'_>) -> Option<Vec<Integers>> {
     let x = input(node, lowering, 0)?;
     (x.dims.len() == 1 && matches!(node.int("axis", 0), 0 | -1)).then_some(())?;
     let count = node.outputs.len();
+    (count > 0).then_some(())?;
+    let is_equal = node.ints("split").is_none() && node.inputs.get(1).copied().flatten().is_none();
     let sizes = match (node.ints("split"), node.inputs.get(1).copied().flatten()) {
         (Some(sizes), _) => sizes.to_vec(),
         (None, Some(_)) => input(node, lowering, 1)?.list,
@@ -205,8 +207,8 @@ fn split(node: &Node, lowering: &Lowering<'_>) -> Option<Vec<Integers>> {
     let mut rest = x.list.as_slice();
     let mut part = |size: &i64| {
         // Of parts of equal size the last one may be smaller.
-        let size = usize::try_from(*size).ok()?.min(rest.len());
-        let (part, others) = rest.split_at(size);
+        let size = usize::try_from(*size).ok()?;
+        let (part, others) = rest.split_at_checked(if is_equal { size.min(rest.len()) } else { size })?;
         rest = others;
         Some(flat(part.to_vec()))
     };

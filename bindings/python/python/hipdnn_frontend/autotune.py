@@ -7,6 +7,7 @@ import json
 import os
 import statistics
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -197,8 +198,9 @@ class Autotune(Plans):
         times = [(result.engine_id, result.robust_time_ms) for result in timed]
         try:
             return AutotuneCacheWriteOutcome[self._built()[1].write_times(times)]
-        except hipdnn.Error:
+        except hipdnn.Error as error:
             # The results are worth more than their storage.
+            warnings.warn(f"the order of engines was not stored: {error}", RuntimeWarning, stacklevel=3)
             return AutotuneCacheWriteOutcome.DECLINED_DISABLED
 
     def _tune(
@@ -228,7 +230,10 @@ class Autotune(Plans):
             raise
         self._active = results[0]["compiled_plan_index"]
         if os.fspath(storage.file_path):
-            self._store(storage, results[0])
+            try:
+                self._store(storage, results[0])
+            except OSError as error:
+                raise Refused(f"file_path: cannot be written: {error}") from None
         return [_result(told) for told in results]
 
     def _timed(

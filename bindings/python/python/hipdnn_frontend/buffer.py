@@ -73,7 +73,7 @@ class DeviceBuffer:
 
 def is_of_buffer(address: int) -> bool:
     """Whether an address lies inside a `DeviceBuffer` that is alive."""
-    return any(0 <= address - first < size for first, size in tuple(_alive.items()))
+    return any(0 <= address - first < size for first, size in _alive.copy().items())
 
 
 def get_dtype_size(dtype: Any) -> int:

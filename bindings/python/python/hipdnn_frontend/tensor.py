@@ -26,6 +26,8 @@ _RANGES = {
     DataType.INT32: (-(1 << 31), (1 << 31) - 1),
     DataType.INT64: (-(1 << 63), (1 << 63) - 1),
 }
+#: The largest numbers of those that are not as wide as Python's.
+_LARGEST = {DataType.HALF: 65504.0, DataType.FLOAT: 3.4028234663852886e38, DataType.BFLOAT16: 3.3895313892515355e38}
 
 
 def _index(value: Any) -> int | None:
@@ -60,7 +62,12 @@ def _number(value: Any, kind: DataType) -> bool | int | float:
         if number is None or not least <= number <= most:
             raise ValueError(f"set_value(): value is {value!r}, expected an integer from {least} to {most}")
         return number
-    return float(value)
+    if isinstance(value, (str, bytes)):
+        raise ValueError(f"set_value(): value is {value!r}, expected a number")
+    real, most = float(value), _LARGEST.get(kind, math.inf)
+    if math.isfinite(real) and abs(real) > most:
+        raise ValueError(f"set_value(): value is {value!r}, expected a magnitude of at most {most}")
+    return real
 
 
 class Tensor:

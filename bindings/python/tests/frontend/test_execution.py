@@ -222,6 +222,9 @@ def test_numbers_that_are_part_of_a_graph() -> None:
         again = hipdnn.Graph()
         good(again.from_json(text))
         assert again.to_json() == text and again.to_binary() == graph.to_binary()
+    for value, kind in (("0.5", DataType.FLOAT), (70000, DataType.HALF), (1e39, DataType.FLOAT)):
+        with pytest.raises(ValueError, match=re.escape(f"set_value(): value is {value!r}, expected a")):
+            Tensor().set_value(value, kind)
     assert Tensor().set_data_type(DataType.HALF).set_value(0.5).get_data_type() is DataType.HALF
     scale = hipdnn.Graph.tensor_like(np.ones((1, 1), np.float32)).set_value(0.5)
     assert (scale.get_dim(), scale.get_data_type()) == ([1], DataType.FLOAT)

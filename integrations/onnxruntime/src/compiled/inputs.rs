@@ -91,7 +91,7 @@ impl Subgraph {
             // SAFETY: the input's memory has as many elements as its dimensions say, as this function requires; it is on the host here.
             return unsafe { self.integers(input) };
         };
-        // Words, so that integers are aligned; too many are refused without a copy.
+        // Words, so that integers are aligned; longer lists are not copied.
         let mut words = vec![0_u64; input.bytes().min(8 * MOST_INTEGERS).div_ceil(8)];
         if !words.is_empty() && input.bytes() <= 8 * MOST_INTEGERS {
             // SAFETY: the input's memory has as many elements as its dimensions say, as this function requires; the words have room for
@@ -111,7 +111,7 @@ impl Subgraph {
         let input = input.ok_or_else(|| self.failure("an input is absent"))?;
         let count = usize::try_from(elements(&input.dims)).unwrap_or(usize::MAX);
         if count > MOST_INTEGERS {
-            // Not a shape: a node that takes it for one says so when it is built.
+            // Not a shape. A node that needs it as one fails to build.
             return Ok(Vec::new());
         }
         if count > 0 && input.data.is_null() {

@@ -150,13 +150,16 @@ impl<'m> Lowering<'m> {
         if let Some(integers) = self.constant(node, at).and_then(Constant::integers) {
             return Ok(Some(integers));
         }
-        if let Some(integers) = self.folded_integers.get(&value).or_else(|| self.known.get(&value)) {
-            return Ok(Some(integers.clone()));
-        }
         let element = self.model.values.get(value).and_then(|value| value.element);
+        if let Some(list) = self.folded_integers.get(&value).or_else(|| self.known.get(&value)) {
+            // Lists of floats are kept as their bits.
+            let whole = |bits: &i64| u32::try_from(*bits).ok().map(|bits| f32::from_bits(bits) as i64);
+            let is_float = element == Some(Element::Float);
+            return Ok(if is_float { list.iter().map(whole).collect() } else { Some(list.clone()) });
+        }
         let is_integer = matches!(element, Some(Element::Int64 | Element::Int32));
         if !self.guesses || !is_integer {
-            return refuse(format!("{what} is not constant"));
+            return refuse(format!("{what} is neither constant nor a list of at most 4096 integers"));
         }
         self.guessed.push(value);
         Ok(Some(guess(self.of(value).map_or(1, View::elements))))

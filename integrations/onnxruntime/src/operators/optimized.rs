@@ -71,7 +71,11 @@ fn activated(node: &Node, lowering: &mut Lowering<'_>, y: &View, numbers: &[f32]
 
 fn gemm(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let y = gemm_of(node, lowering)?;
-    let numbers = ["activation_alpha", "activation_beta"].map(|name| node.float(name, 0.0));
+    // As ONNX Runtime's, activations with numbers have no defaults for them.
+    let given = ["activation_alpha", "activation_beta"]
+        .into_iter()
+        .map_while(|name| node.attributes.contains_key(name).then(|| node.float(name, 0.0)));
+    let numbers: Vec<f32> = given.collect();
     let y = activated(node, lowering, &y, &numbers)?;
     lowering.set(node, 0, y)
 }

@@ -1,4 +1,4 @@
-//! The spectra of a signal's frames, as a convolution with the waves.
+//! The spectra of a signal's frames, as a convolution with the cosines and sines of the discrete Fourier transform.
 
 use std::f64::consts::TAU;
 
@@ -12,8 +12,8 @@ use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] = &[onnx("STFT", (17, 17), Heavy, spectra)];
 
-/// The longest frame: the waves of longer ones cost more than fast transforms.
-const LONGEST: usize = 4096;
+/// The longest frame. The matrix grows with its square: 4 MB at 1024, 67 MB at 4096.
+const LONGEST: usize = 1024;
 
 /// The waves of a frame, `[2, bins, length]`: cosines, then sines turned backwards, each times the window.
 fn waves(length: usize, bins: usize, window: Option<&[f64]>) -> Vec<f32> {

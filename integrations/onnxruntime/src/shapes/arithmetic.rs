@@ -69,10 +69,10 @@ fn of_integers(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
         "GreaterOrEqual" => binary(|x, y| Some(i64::from(x >= y))),
         "And" => binary(|x, y| Some(i64::from(x != 0 && y != 0))),
         "Or" => binary(|x, y| Some(i64::from(x != 0 || y != 0))),
-        "ReduceProd" => reduced(node, of(0)?, i64::checked_mul),
-        "ReduceSum" => reduced(node, of(0)?, i64::checked_add),
-        "ReduceMax" => reduced(node, of(0)?, |x, y| Some(x.max(y))),
-        "ReduceMin" => reduced(node, of(0)?, |x, y| Some(x.min(y))),
+        "ReduceProd" => reduced(node, of(0)?, Some(1), i64::checked_mul),
+        "ReduceSum" => reduced(node, of(0)?, Some(0), i64::checked_add),
+        "ReduceMax" => reduced(node, of(0)?, None, |x, y| Some(x.max(y))),
+        "ReduceMin" => reduced(node, of(0)?, None, |x, y| Some(x.min(y))),
         "Cast" => {
             let (dims, list) = of(0)?;
             match node.int("to", 0) {
@@ -87,11 +87,18 @@ fn of_integers(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     }
 }
 
-/// A reduction of all elements to one.
-fn reduced(node: &Node, (dims, list): Of<i64>, f: fn(i64, i64) -> Option<i64>) -> Option<Integers> {
-    (node.inputs.len() == 1 && node.ints("axes").is_none()).then_some(())?;
-    let (first, rest) = list.split_first()?;
-    let reduced = rest.iter().try_fold(*first, |x, y| f(x, *y))?;
+/// A reduction of all elements to one; `of_none` is that of no elements, if there is one.
+fn reduced(
+    node: &Node,
+    (dims, list): Of<i64>,
+    of_none: Option<i64>,
+    f: fn(i64, i64) -> Option<i64>,
+) -> Option<Integers> {
+    let is_of_all = node.inputs.len() == 1 && node.ints("axes").is_none();
+    (is_of_all && node.int("noop_with_empty_axes", 0) == 0).then_some(())?;
+    let mut all = of_none.into_iter().chain(list);
+    let first = all.next()?;
+    let reduced = all.try_fold(first, f)?;
     let dims = if node.int("keepdims", 1) == 0 { vec![] } else { vec![1; dims.len()] };
     Some(Integers { dims, list: vec![reduced] })
 }
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_have_the_sign_of_the_divisor() {
+    fn remainders_have_the_sign_of_the_divisor() {
         let values = (0..3).map(|_| value(Element::Int64)).collect();
         let model = Model { values, ..Model::default() };
         let node = Node {
@@ -218,5 +225,30 @@ mod tests {
         lowering.keep_integers(0, &[3], &[-3, 16, 7]).unwrap();
         lowering.keep_integers(1, &[1], &[7]).unwrap();
         assert_eq!(super::super::fold(&node, &lowering).unwrap().list, [4, 2, 0]);
+    }
+
+    #[test]
+    fn reductions_are_of_all_elements_unless_they_say_of_none() {
+        let values = (0..2).map(|_| value(Element::Int64)).collect();
+        let model = Model { values, ..Model::default() };
+        let node = |operator: &str, noop: i64| Node {
+            operator: operator.to_owned(),
+            since: 18,
+            inputs: vec![Some(0)],
+            outputs: vec![Some(1)],
+            attributes: BTreeMap::from([("noop_with_empty_axes".to_owned(), Attribute::Int(noop))]),
+            ..Node::default()
+        };
+        let mut lowering = Lowering::new(&model);
+        for (list, expected) in
+            [(vec![3, 4], [Some(12), Some(7), Some(4)]), (vec![], [Some(1), Some(0), None])]
+        {
+            lowering.keep_integers(0, &[list.len() as i64], &list).unwrap();
+            for (operator, expected) in ["ReduceProd", "ReduceSum", "ReduceMax"].into_iter().zip(expected) {
+                let made = super::super::fold(&node(operator, 0), &lowering).map(|made| made.list);
+                assert_eq!(made, expected.map(|of| vec![of]), "{operator} of {list:?}");
+                assert_eq!(super::super::fold(&node(operator, 1), &lowering), None);
+            }
+        }
     }
 }

@@ -2,9 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::kernel::{
-    LONG_VECTORS, LongTiles, MAX_ROWS, MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles,
-};
+use crate::gemm::kernel::{LONG_VECTORS, LongTiles, MAX_ROWS, MicroKernel, RunLine, RunTile, Tiles};
 use crate::gemm::pack::{Pack, Store};
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::Refusal;
@@ -104,7 +102,7 @@ impl<T: 'static> Context<T> {
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
         // SAFETY: this function requires the tile's rows and columns and the micro-kernel's instructions.
         unsafe {
-            if vectors <= MAX_VECTORS {
+            if vectors <= self.vectors {
                 self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);
             } else if vectors == LONG_VECTORS && rows <= self.long.len() {
                 self.long[rows - 1][usize::from(tile.order == Order::Panel)](tile);

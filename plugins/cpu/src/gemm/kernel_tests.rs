@@ -126,7 +126,7 @@ fn every_tile_is_the_sum_of_its_terms() {
                 }
             }
         }
-        for (rows, vectors) in [(WIDE_ROWS, kernel.wide), (1, 5), (1, MAX_LINE)] {
+        for (rows, vectors) in [(WIDE_ROWS, kernel.wide), (1, 3), (1, 5), (1, MAX_LINE)] {
             let case = Case::new(random, (rows, vectors * kernel.lanes), Order::Rows, &[0]);
             case.check(&kernel, vectors, (false, true, false));
             case.check(&kernel, vectors, (true, false, false));

@@ -383,6 +383,11 @@ private:
             if (_candidates != nullptr)
             {
                 error = make_plan(plan.engine, result.knobSettings, plan);
+                if (error.is_bad())
+                {
+                    // Without one, build_plans() takes no such plan for made.
+                    plan.configuration = Descriptor();
+                }
             }
             error = error.is_good() ? Base::build(plan) : error;
             result.workspaceSize = std::max<int64_t>(plan.workspace, 0);
