@@ -160,6 +160,7 @@ static const variant VARIANTS[] = {
     RUNS("details_of_another_engine", "STUB_ENGINE"),
     RUNS("destroy_details_fails", "STUB_ENGINE"),
     RUNS("knobs", "STUB_ENGINE"),
+    RUNS("knob_benchmarking", "STUB_ENGINE"),
     DETAILS("knobs_cut", "cannot be read"),
     DETAILS("knob_default_outside", "knob \"bad\": the default value is 11, expected an integer from 2 to 10"),
     DETAILS("knob_twice", "knob \"same\" is there twice"),
@@ -174,6 +175,7 @@ static const variant VARIANTS[] = {
     DETAILS("note_negative", "behavior note -1, expected 0 or more"),
 
     PLUGIN("workspace_fails", CONFIG, "Failed to get workspace size. " STATUS_3),
+    PLUGIN("workspace_fails_other", CONFIG, "Failed to get workspace size. " STATUS_3),
     RUNS("workspace_silent", "STUB_ENGINE"),
     {"workspace_huge", CONFIG, HIPDNN_STATUS_INTERNAL_ERROR, "18446744073709551615"},
     {"workspace_just_too_large", CONFIG, HIPDNN_STATUS_INTERNAL_ERROR, "9223372036854775808"},
