@@ -55,9 +55,7 @@ def chain(seed):
 
 def resizing(dims, factors, mode):
     """Linear resizing by whole factors, which a GPU computes itself."""
-    nodes = [
-        helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode=mode)
-    ]
+    nodes = [helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode=mode)]
     values = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, dims),
         helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
