@@ -1,15 +1,13 @@
 /* What AMD's frontend gained last: timed executions, plans of candidates, the ranking of a sweep, and names with numbers. */
 
-#include <hipdnn_frontend.hpp>
 #include <hipdnn_data_sdk/utilities/EngineNames.hpp>
 #include <hipdnn_data_sdk/utilities/PolicyNames.hpp>
 #include <hipdnn_data_sdk/utilities/RankingMetrics.hpp>
 
-#include "check.hpp"
+#include "amd_graph.hpp"
 
 #include <cstdlib>
 
-namespace fe = hipdnn_frontend;
 namespace names = hipdnn_data_sdk::utilities;
 
 HIPDNN_REGISTER_ENGINE(ENGINE_OF_THE_TEST, "ENGINE_OF_THE_TEST")
@@ -17,21 +15,7 @@ HIPDNN_REGISTER_ENGINE(ENGINE_OF_THE_TEST, "ENGINE_OF_THE_TEST")
 namespace
 {
 
-alignas(64) float A[32 * 32], B[32 * 32], C[32 * 32];
 const std::unordered_map<int64_t, void*> PACK = {{1, A}, {2, B}, {3, C}};
-
-void make(fe::graph::Graph& graph, hipdnnHandle_t handle)
-{
-    graph.set_io_data_type(fe::DataType::FLOAT)
-        .set_intermediate_data_type(fe::DataType::FLOAT)
-        .set_compute_data_type(fe::DataType::FLOAT);
-    auto a = fe::graph::makeTensorAttributes("a", {1, 32, 32}, {1024, 32, 1});
-    auto b = fe::graph::makeTensorAttributes("b", {1, 32, 32}, {1024, 32, 1});
-    a->set_uid(1);
-    b->set_uid(2);
-    graph.matmul(a, b, fe::graph::MatmulAttributes())->set_uid(3).set_output(true);
-    CHECK_GOOD(graph.build_operation_graph(handle));
-}
 
 void timed_execution(hipdnnHandle_t handle)
 {

@@ -1,18 +1,13 @@
 /* Rankings by predictions, sweeps whose ranking is stored, and predictions of engines, under AMD's names. */
 
-#include <hipdnn_frontend.hpp>
 #include <hipdnn_frontend/detail/EngineQueries.hpp>
 
-#include "check.hpp"
+#include "amd_graph.hpp"
 
 #include <cstdlib>
 
-namespace fe = hipdnn_frontend;
-
 namespace
 {
-
-alignas(64) float A[32 * 32], B[32 * 32], C[32 * 32];
 
 /** A graph whose descriptor the queries take. */
 class Graph : public fe::graph::Graph
@@ -20,19 +15,6 @@ class Graph : public fe::graph::Graph
 public:
     hipdnnBackendDescriptor_t descriptor() const { return this->_graph.get(); }
 };
-
-void make(Graph& graph, hipdnnHandle_t handle)
-{
-    graph.set_io_data_type(fe::DataType::FLOAT)
-        .set_intermediate_data_type(fe::DataType::FLOAT)
-        .set_compute_data_type(fe::DataType::FLOAT);
-    auto a = fe::graph::makeTensorAttributes("a", {1, 32, 32}, {1024, 32, 1});
-    auto b = fe::graph::makeTensorAttributes("b", {1, 32, 32}, {1024, 32, 1});
-    a->set_uid(1);
-    b->set_uid(2);
-    graph.matmul(a, b, fe::graph::MatmulAttributes())->set_uid(3).set_output(true);
-    CHECK_GOOD(graph.build_operation_graph(handle));
-}
 
 void numbers_of_enumerations()
 {

@@ -10,17 +10,6 @@ static hipdnnHandle_t handle;
 alignas(64) static float A[64 * 64], B[64 * 64], C[64 * 64];
 static const VariantPack PACK = {{1, A}, {2, B}, {3, C}};
 
-static std::string library(const char* name)
-{
-    const char* folder = std::getenv("HIPDNN_TEST_PLUGINS");
-    CHECK(folder != nullptr);
-#ifdef _WIN32
-    return std::string(folder) + "/" + name + ".dll";
-#else
-    return std::string(folder) + "/lib" + name + ".so";
-#endif
-}
-
 static TensorPtr tensor(int64_t uid)
 {
     return Graph::tensor(Tensor().set_uid(uid).set_dim({1, 64, 64}).set_stride({4096, 64, 1}));

@@ -72,3 +72,15 @@ inline bool close(const std::vector<float>& a, const std::vector<float>& b, floa
     }
     return a.size() == b.size();
 }
+
+/* The file of a plugin among those of the tests. */
+inline std::string library(const char* name)
+{
+    const char* folder = std::getenv("HIPDNN_TEST_PLUGINS");
+    CHECK(folder != nullptr);
+#ifdef _WIN32
+    return std::string(folder) + "/" + name + ".dll";
+#else
+    return std::string(folder) + "/lib" + name + ".so";
+#endif
+}

@@ -31,17 +31,6 @@ using Problem = TuningProblemOf<void>;
 using Host = TuningHostOf<void>;
 using Engine = TunableEngineOf<void>;
 
-static std::string library(const char* name)
-{
-    const char* folder = std::getenv("HIPDNN_TEST_PLUGINS");
-    CHECK(folder != nullptr);
-#ifdef _WIN32
-    return std::string(folder) + "/" + name + ".dll";
-#else
-    return std::string(folder) + "/lib" + name + ".so";
-#endif
-}
-
 static bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 /* A knob of integers as the library describes it. */

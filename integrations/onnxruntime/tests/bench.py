@@ -50,8 +50,8 @@ def in_bytes(model, form, shapes, batch):
             return file.read()
 
 
-def in_half(model):
-    """A model of half precision, but for the factors of Resize."""
+def in_half(model, feeds):
+    """A model of half precision, but for the factors of Resize, and its inputs."""
     made = onnx.load_from_string(model)
     graph, half = made.graph, onnx.TensorProto.FLOAT16
     factors = {node.input[2] for node in graph.node if node.op_type == "Resize"}
@@ -66,7 +66,8 @@ def in_half(model):
         for of in node.attribute:
             if node.op_type == "Cast" and of.i == onnx.TensorProto.FLOAT:
                 of.i = half
-    return made.SerializeToString()
+    feeds = {of: np.float16(array) if array.dtype == np.float32 else array for of, array in feeds.items()}
+    return made.SerializeToString(), feeds
 
 
 def creation(make, feeds, clock=time.perf_counter):
@@ -171,8 +172,7 @@ def main():
             model, shapes = make(batch)
             feeds = networks.inputs(shapes, batch)
             if arguments.half:
-                model = in_half(model)
-                feeds = {of: np.float16(array) if array.dtype == np.float32 else array for of, array in feeds.items()}
+                model, feeds = in_half(model, feeds)
             if arguments.bytes:
                 model = in_bytes(model, arguments.bytes, shapes, batch)
             settings = {"pool": arguments.pool, **({"device": "gpu"} if on_gpu else {})}

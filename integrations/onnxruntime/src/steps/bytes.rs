@@ -370,19 +370,7 @@ impl<const M: usize> ProductOfBytes<'_, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Keeps each block's sums.
-    struct Kept(Vec<f32>);
-
-    impl<const M: usize> Step<M, GATES> for Kept {
-        fn start(&self, block: usize) -> [[Block; GATES]; M] {
-            [[[block as f32; UNITS]; GATES]; M]
-        }
-
-        fn finish(&mut self, _: usize, sums: &[[Block; GATES]; M]) {
-            self.0.extend(sums.iter().flatten().flatten());
-        }
-    }
+    use crate::steps::gates::tests::Kept;
 
     #[test]
     fn every_size_is_multiplied() {

@@ -276,7 +276,7 @@ pub fn with_product(a: &Block, b: &Block, c: &Block) -> Block {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -296,10 +296,10 @@ mod tests {
         assert_eq!([tanh(0.0), sigmoid(0.0)], [0.0, 0.5]);
     }
 
-    /// Adds each block's sums.
-    struct Sum(Vec<f32>);
+    /// Keeps each block's sums.
+    pub struct Kept(pub Vec<f32>);
 
-    impl<const M: usize, const G: usize> Step<M, G> for Sum {
+    impl<const M: usize, const G: usize> Step<M, G> for Kept {
         fn start(&self, block: usize) -> [[Block; G]; M] {
             [[[block as f32; UNITS]; G]; M]
         }
@@ -318,7 +318,7 @@ mod tests {
             let states: Vec<[f32; M]> = (0..size).map(|at| std::array::from_fn(|of| state(of, at))).collect();
             let packed = pack(&rows, G, size);
             let panels = packed.as_chunks::<UNITS>().0.as_chunks::<G>().0;
-            let mut have = Sum(Vec::new());
+            let mut have = Kept(Vec::new());
             let blocks = size.div_ceil(UNITS);
             Product { panels, states: &states }.compute(0..blocks, &mut have);
             for block in 0..blocks {
