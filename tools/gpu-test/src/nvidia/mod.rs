@@ -129,7 +129,7 @@ const SUBJECTS: [(&str, &str); 9] = [
     (RTC, "scale, bias, residual, relu [2, 3, 20, 36] float ChannelsFirst"),
     (RTC, "softmax of scaled scores [2, 3, 40] half"),
     (CUDNN, "conv forward 3x3 half ChannelsLast"),
-    (CUDNN, "conv + bias + residual + relu half ChannelsLast"),
+    (CUDNN, "conv 3x3 + bias + residual + relu half ChannelsLast"),
     (CUDNN, "batchnorm training, kept 3 half ChannelsLast"),
     (CUDNN, "sdpa Causal [2, 4, 128, 128, 64] bfloat16"),
     (CUBLASLT, "matmul, bias true, residual true, relu_fwd, half"),
@@ -212,4 +212,16 @@ fn run(context: &Context<'_>, checks: Vec<Check>, words: &[String]) -> Result<us
         return Err(Failure(format!("no check has {} in its name", words.join(" or "))));
     }
     Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_name_cases_that_exist() {
+        for (engine, name) in SUBJECTS {
+            cases::named(engine, name).unwrap();
+        }
+    }
 }
