@@ -147,6 +147,7 @@ def main():
     parser.add_argument(
         "--uncaptured", action="store_true", help="on a GPU, beside sessions that do not capture their runs"
     )
+    parser.add_argument("--vulkan", action="store_true", help="through Vulkan, beside device=gpu")
     parser.add_argument("--callers", type=int, default=1, help="how many threads run each session")
     parser.add_argument("--bound", action="store_true", help="inputs and outputs stay on the GPU")
     parser.add_argument("words", nargs="*")
@@ -163,6 +164,8 @@ def main():
         peer = "PyTorch, captured" if arguments.captured else "PyTorch"
     elif arguments.uncaptured:
         peer = "uncaptured"
+    elif arguments.vulkan:
+        peer = "device=gpu"
     # Only those that are named are taken of the second list.
     more = more_networks.NETWORKS if arguments.words else {}
     for name, make in {**networks.NETWORKS, **more}.items():
@@ -175,7 +178,8 @@ def main():
                 model, feeds = in_half(model, feeds)
             if arguments.bytes:
                 model = in_bytes(model, arguments.bytes, shapes, batch)
-            settings = {"pool": arguments.pool, **({"device": "gpu"} if on_gpu else {})}
+            device = "vulkan" if arguments.vulkan else "gpu" if on_gpu else "cpu"
+            settings = {"pool": arguments.pool, "device": device}
 
             def other(model=model, settings=settings, feeds=feeds):
                 if arguments.captured:
@@ -184,6 +188,8 @@ def main():
                     return pytorch.Session(model)
                 if arguments.uncaptured:
                     return provider.session(model, {**settings, "capture": "0"}, arguments.threads)
+                if arguments.vulkan:
+                    return provider.session(model, {**settings, "device": "gpu"}, arguments.threads)
                 return provider.plain(model, arguments.threads)
 
             makers = (
