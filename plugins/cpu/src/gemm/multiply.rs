@@ -4,7 +4,9 @@
 
 use std::marker::PhantomData;
 
-use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch, prefetch_to_write};
+use crate::gemm::prefetch::{
+    PREFETCH_BYTES_OF_LINE, PREFETCH_ROWS, PREFETCH_WORDS, prefetch, prefetch_to_l2, prefetch_to_write,
+};
 use crate::gemm::register::{Register, load};
 use crate::gemm::tile::{Lhs, RegisterEpilogue, Tile};
 use crate::simd::isa::IsaTask;
@@ -117,7 +119,13 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 if PREFETCH {
                     // Rows are often in different pages, where hardware prefetching does not follow.
                     let offset = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
-                    prefetch_row::<R, NR>(b.wrapping_add(offset));
+                    if MR == 1 && !A::TAPS {
+                        let of_packed = PREFETCH_BYTES_OF_LINE / size_of::<T>();
+                        let offset = if b_stride == NR * R::LANES { of_packed } else { offset };
+                        (0..NR).for_each(|v| prefetch_to_l2(b.wrapping_add(offset + v * R::LANES)));
+                    } else {
+                        prefetch_row::<R, NR>(b.wrapping_add(offset));
+                    }
                     self.a.prefetch(at, a_stride);
                 }
                 // SAFETY: this function requires the instructions, the terms and the rows.

@@ -9,6 +9,9 @@ pub(crate) const PREFETCH_ROWS: usize = 16;
 /// Prefetch distance in words of a packed operand: hardware prefetching stops at the end of each page.
 pub(crate) const PREFETCH_WORDS: usize = 512;
 
+/// Prefetch distance in bytes of a packed operand that one row reads once, from memory.
+pub(crate) const PREFETCH_BYTES_OF_LINE: usize = 8192;
+
 /// Prefetches a cache line; the address need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch<S>(at: *const S) {
@@ -21,6 +24,24 @@ pub(crate) fn prefetch<S>(at: *const S) {
     // SAFETY: a prefetch does not fault and changes neither registers nor memory.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
+/// Prefetches a cache line into the L2 cache, which waits for more lines at a time than the L1 cache; the address need
+/// not be valid.
+#[inline(always)]
+pub(crate) fn prefetch_to_l2<S>(at: *const S) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch does not fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch does not fault and changes neither registers nor memory.
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = at;

@@ -113,7 +113,8 @@ impl<T: Accumulator> Gemm<T> {
             false => copies * if b_in_place { READ } else { COPY },
         };
         let (wide, wide_vectors) = match m {
-            1 if scheme.b_readable && n / kernel.lanes > kernel.vectors => {
+            // Prepacked panels are contiguous: tiles read them faster.
+            1 if scheme.b_readable && !keeps && n / kernel.lanes > kernel.vectors => {
                 let vectors = n / kernel.lanes;
                 let wanted = threads.workers(work + copies, vectors * matrices).count().div_ceil(matrices);
                 (
