@@ -47,7 +47,8 @@ pub fn output(workspace: &Workspace) -> Result<Output, Failure> {
     Ok(Output { path: workspace.path("c_tests/operations.h"), text })
 }
 
-fn name<E: CEnum>(number: i32) -> Result<&'static str, Failure> {
+/// The C name of a number.
+pub fn name<E: CEnum>(number: i32) -> Result<&'static str, Failure> {
     E::from_raw(number).map(E::name).ok_or_else(|| Failure::new(format!("{number} has no name")))
 }
 

@@ -3,6 +3,7 @@
 mod aliases;
 mod c_table;
 mod cpp_modes;
+mod cpp_operations;
 mod diff;
 mod fragment;
 #[cfg(test)]
@@ -74,6 +75,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     outputs.push(schema::output(workspace)?);
     outputs.push(c_table::output(workspace)?);
     outputs.push(cpp_modes::output(workspace)?);
+    outputs.extend(cpp_operations::outputs(workspace)?);
     outputs.push(notices::output(workspace)?);
     outputs.push(sbom::output(workspace)?);
     Ok(outputs)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "operation.hpp"
+#include "fields_other.hpp"
 
 namespace hipdnn
 {
@@ -14,35 +14,23 @@ namespace hipdnn
 namespace detail
 {
 
-/** What the three convolutions share: paddings, strides and dilations, one per spatial dimension. */
-template <typename Self>
-class ConvolutionAttributes : public Attributes<Self>
+/** What the three convolutions share. */
+template <typename Fields>
+class ConvolutionAttributes : public Fields
 {
 public:
-    Dims pre_padding, post_padding, stride, dilation;
+    using typename Fields::Self;
     ConvolutionMode math_mode = ConvolutionMode::CROSS_CORRELATION;
 
     /** @param padding elements before and after each spatial dimension */
-    Self& set_padding(const Dims& padding) { return pre_padding = post_padding = padding, self(); }
-    Self& set_pre_padding(const Dims& padding) { return pre_padding = padding, self(); }
-    Self& set_post_padding(const Dims& padding) { return post_padding = padding, self(); }
-    Self& set_stride(const Dims& strides) { return stride = strides, self(); }
-    Self& set_dilation(const Dims& dilations) { return dilation = dilations, self(); }
-    Self& set_convolution_mode(ConvolutionMode mode) { return math_mode = mode, self(); }
-    const Dims& get_pre_padding() const { return pre_padding; }
-    const Dims& get_post_padding() const { return post_padding; }
-    const Dims& get_stride() const { return stride; }
-    const Dims& get_dilation() const { return dilation; }
+    Self& set_padding(const Dims& padding) { return this->set_pre_padding(padding).set_post_padding(padding); }
+    Self& set_convolution_mode(ConvolutionMode mode) { return math_mode = mode, static_cast<Self&>(*this); }
     ConvolutionMode get_convolution_mode() const { return math_mode; }
 
-protected:
     template <typename Visitor>
-    void visit_convolution(Visitor& visitor)
+    void each(Visitor& visitor)
     {
-        visitor.integers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pre_padding);
-        visitor.integers(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS, post_padding);
-        visitor.integers(HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES, stride);
-        visitor.integers(HIPDNN_ATTR_CONVOLUTION_DILATIONS, dilation);
+        Fields::each(visitor);
         int32_t number = math_mode == ConvolutionMode::CONVOLUTION ? HIPDNN_CONVOLUTION : HIPDNN_CROSS_CORRELATION;
         int64_t count = math_mode == ConvolutionMode::NOT_SET ? 0 : 1;
         visitor.values(HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE, sizeof number, count, &number);
@@ -51,13 +39,14 @@ protected:
                                                    : ConvolutionMode::CROSS_CORRELATION;
     }
 
+protected:
     /** Checks the lists for an image of this rank. */
     Error check_windows(size_t rank) const
     {
-        const std::pair<const char*, const Dims*> lists[] = {{"pre_padding", &pre_padding},
-                                                             {"post_padding", &post_padding},
-                                                             {"stride", &stride},
-                                                             {"dilation", &dilation}};
+        const std::pair<const char*, const Dims*> lists[] = {{"pre_padding", &this->pre_padding},
+                                                             {"post_padding", &this->post_padding},
+                                                             {"stride", &this->stride},
+                                                             {"dilation", &this->dilation}};
         for (const auto& list : lists)
         {
             if (list.second->empty())
@@ -89,14 +78,14 @@ protected:
         y = {x[0], w[0]};
         for (size_t i = 2; i < x.size(); i++)
         {
-            const Checked padded = Checked(x[i]) + pre_padding[i - 2] + post_padding[i - 2];
-            const Checked room = padded - (Checked(dilation[i - 2]) * (w[i] - 1) + 1);
+            const Checked padded = Checked(x[i]) + this->pre_padding[i - 2] + this->post_padding[i - 2];
+            const Checked room = padded - (Checked(this->dilation[i - 2]) * (w[i] - 1) + 1);
             HIPDNN_CPP_TRY(this->check_size("the padded image or the dilated filter", i, room));
             if (room.value() < 0)
             {
                 return this->wrong({"dimension ", i, " of the image is ", x[i], ", too small for a filter of ", w[i]});
             }
-            const Checked size = room / stride[i - 2] + 1;
+            const Checked size = room / this->stride[i - 2] + 1;
             HIPDNN_CPP_TRY(this->check_size("the result", i, size));
             y.push_back(size.value());
         }
@@ -112,45 +101,14 @@ protected:
         }
         return {};
     }
-
-private:
-    Self& self() { return static_cast<Self&>(*this); }
 };
 
 } // namespace detail
 
 /** Convolution: x [N, C, spatial], w [K, C / groups, filter], y [N, K, spatial]. */
-class ConvFpropAttributes : public detail::ConvolutionAttributes<ConvFpropAttributes>
+class ConvFpropAttributes : public detail::ConvolutionAttributes<detail::ConvolutionForwardFields<ConvFpropAttributes>>
 {
-    using Self = ConvFpropAttributes;
-
 public:
-    enum class InputNames { X, W };
-    enum class OutputNames { Y };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(W, w)
-    HIPDNN_CPP_OUTPUT(Y, y)
-
-    OperationKind kind() const override
-    {
-        return {"conv_fprop", HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, inputs[InputNames::X], "x", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, inputs[InputNames::W], "w", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, outputs[OutputNames::Y], "y", detail::Role::Output);
-        visit_convolution(visitor);
-    }
-
     template <typename = void>
     Error shapes()
     {
@@ -166,39 +124,10 @@ public:
 };
 
 /** Backward data of a convolution: dy [N, K, spatial], w [K, C / groups, filter], dx [N, C, spatial]. */
-class ConvDgradAttributes : public detail::ConvolutionAttributes<ConvDgradAttributes>
+class ConvDgradAttributes
+    : public detail::ConvolutionAttributes<detail::ConvolutionBackwardDataFields<ConvDgradAttributes>>
 {
-    using Self = ConvDgradAttributes;
-
 public:
-    enum class InputNames { DY, W };
-    enum class OutputNames { DX };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(DY, dy)
-    HIPDNN_CPP_INPUT(W, w)
-    HIPDNN_CPP_OUTPUT(DX, dx)
-
-    OperationKind kind() const override
-    {
-        return {"conv_dgrad", HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, inputs[InputNames::DY], "dy",
-                       detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, inputs[InputNames::W], "w", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, outputs[OutputNames::DX], "dx",
-                       detail::Role::Output);
-        visit_convolution(visitor);
-    }
-
     /** If dx has no shape: one group, and the smallest image. */
     template <typename = void>
     Error shapes()
@@ -239,39 +168,10 @@ public:
 };
 
 /** Backward weights of a convolution: dy [N, K, spatial], x [N, C, spatial], dw [K, C / groups, filter]. */
-class ConvWgradAttributes : public detail::ConvolutionAttributes<ConvWgradAttributes>
+class ConvWgradAttributes
+    : public detail::ConvolutionAttributes<detail::ConvolutionBackwardFilterFields<ConvWgradAttributes>>
 {
-    using Self = ConvWgradAttributes;
-
 public:
-    enum class InputNames { X, DY };
-    enum class OutputNames { DW };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(DY, dy)
-    HIPDNN_CPP_OUTPUT(DW, dw)
-
-    OperationKind kind() const override
-    {
-        return {"conv_wgrad", HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, inputs[InputNames::X], "x", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, inputs[InputNames::DY], "dy",
-                       detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, outputs[OutputNames::DW], "dw",
-                       detail::Role::Output);
-        visit_convolution(visitor);
-    }
-
     /** If dw has no shape: one group, and the largest filter. */
     template <typename = void>
     Error shapes()
@@ -315,36 +215,9 @@ public:
 };
 
 /** Matrix product: a [batch, M, K], b [batch, K, N], c [batch, M, N]; batches broadcast if one divides the other. */
-class MatmulAttributes : public Attributes<MatmulAttributes>
+class MatmulAttributes : public detail::MatmulFields<MatmulAttributes>
 {
-    using Self = MatmulAttributes;
-
 public:
-    enum class InputNames { A, B };
-    enum class OutputNames { C };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(A, a)
-    HIPDNN_CPP_INPUT(B, b)
-    HIPDNN_CPP_OUTPUT(C, c)
-
-    OperationKind kind() const override
-    {
-        return {"matmul", HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, HIPDNN_OPERATION_TYPE_MATMUL_EXT,
-                HIPDNN_ATTR_MATMUL_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_ADESC, inputs[InputNames::A], "a", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_BDESC, inputs[InputNames::B], "b", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_CDESC, outputs[OutputNames::C], "c", detail::Role::Output);
-    }
-
     template <typename = void>
     Error shapes()
     {
@@ -375,56 +248,9 @@ public:
 };
 
 /** A pointwise function of one, two or three tensors, which broadcast. */
-class PointwiseAttributes : public Attributes<PointwiseAttributes>
+class PointwiseAttributes : public detail::PointwiseFields<PointwiseAttributes>
 {
-    using Self = PointwiseAttributes;
-
 public:
-    enum class InputNames { IN_0, IN_1, IN_2 };
-    enum class OutputNames { OUT_0 };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 3> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(IN_0, input_0)
-    HIPDNN_CPP_INPUT(IN_1, input_1)
-    HIPDNN_CPP_INPUT(IN_2, input_2)
-    HIPDNN_CPP_OUTPUT(OUT_0, output_0)
-    HIPDNN_CPP_FIELD(PointwiseMode, mode, PointwiseMode::NOT_SET)
-    HIPDNN_CPP_OPTIONAL(int64_t, axis)
-    HIPDNN_CPP_OPTIONAL(float, relu_lower_clip)
-    HIPDNN_CPP_OPTIONAL(float, relu_upper_clip)
-    HIPDNN_CPP_OPTIONAL(float, relu_lower_clip_slope)
-    HIPDNN_CPP_OPTIONAL(float, swish_beta)
-    HIPDNN_CPP_OPTIONAL(float, elu_alpha)
-    HIPDNN_CPP_OPTIONAL(float, softplus_beta)
-
-    OperationKind kind() const override
-    {
-        return {"pointwise", HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, HIPDNN_OPERATION_TYPE_POINTWISE_EXT,
-                HIPDNN_ATTR_POINTWISE_MATH_PREC};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, inputs[InputNames::IN_0], "in_0", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT, inputs[InputNames::IN_1], "in_1", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT, inputs[InputNames::IN_2], "in_2", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, outputs[OutputNames::OUT_0], "out_0", Role::Output);
-        detail::visit_mode(visitor, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, mode);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_AXIS, HIPDNN_TYPE_INT64, axis);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, HIPDNN_TYPE_FLOAT, relu_lower_clip);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, HIPDNN_TYPE_FLOAT, relu_upper_clip);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, HIPDNN_TYPE_FLOAT,
-                            relu_lower_clip_slope);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SWISH_BETA, HIPDNN_TYPE_FLOAT, swish_beta);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_ELU_ALPHA, HIPDNN_TYPE_FLOAT, elu_alpha);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA, HIPDNN_TYPE_FLOAT, softplus_beta);
-    }
-
     template <typename = void>
     Error shapes()
     {

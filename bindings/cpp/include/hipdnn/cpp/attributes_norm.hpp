@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "operation.hpp"
+#include "fields_norm.hpp"
 
 namespace hipdnn
 {
@@ -39,73 +39,15 @@ inline void fill_channels(const TensorPtr& tensor, const TensorPtr& x)
 } // namespace detail
 
 /** Batchnorm in training: y = scale (x - mean) inv_variance + bias, with statistics of the batch. */
-class BatchnormAttributes : public Attributes<BatchnormAttributes>
+class BatchnormAttributes : public detail::BatchnormFields<BatchnormAttributes>
 {
-    using Self = BatchnormAttributes;
-
 public:
-    enum class InputNames { X, SCALE, BIAS, PREV_RUNNING_MEAN, PREV_RUNNING_VARIANCE, MOMENTUM, EPSILON };
-    enum class OutputNames { Y, MEAN, INV_VARIANCE, NEXT_RUNNING_MEAN, NEXT_RUNNING_VARIANCE };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 7> inputs;
-    detail::Slots<OutputNames, 5> outputs;
-    std::vector<TensorPtr> peer_stats;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(SCALE, scale)
-    HIPDNN_CPP_INPUT(BIAS, bias)
-    HIPDNN_CPP_INPUT(PREV_RUNNING_MEAN, prev_running_mean)
-    HIPDNN_CPP_INPUT(PREV_RUNNING_VARIANCE, prev_running_variance)
-    HIPDNN_CPP_INPUT(MOMENTUM, momentum)
-    HIPDNN_CPP_INPUT(EPSILON, epsilon)
-    HIPDNN_CPP_OUTPUT(Y, y)
-    HIPDNN_CPP_OUTPUT(MEAN, mean)
-    HIPDNN_CPP_OUTPUT(INV_VARIANCE, inv_variance)
-    HIPDNN_CPP_OUTPUT(NEXT_RUNNING_MEAN, next_running_mean)
-    HIPDNN_CPP_OUTPUT(NEXT_RUNNING_VARIANCE, next_running_variance)
-
-    const std::vector<TensorPtr>& get_peer_stats() const { return peer_stats; }
-    Self& set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
     /** Running statistics: next = (1 - momentum) previous + momentum (the batch's). */
     Self& set_previous_running_stats(TensorPtr mean, TensorPtr variance, TensorPtr momentum)
     {
         return set_prev_running_mean(std::move(mean))
             .set_prev_running_variance(std::move(variance))
             .set_momentum(std::move(momentum));
-    }
-
-    OperationKind kind() const override
-    {
-        return {"batchnorm", HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT, HIPDNN_OPERATION_TYPE_BATCHNORM_EXT,
-                HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT, inputs[InputNames::BIAS], "bias", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT, inputs[InputNames::PREV_RUNNING_MEAN],
-                       "prev_running_mean", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT,
-                       inputs[InputNames::PREV_RUNNING_VARIANCE], "prev_running_variance", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT, inputs[InputNames::MOMENTUM], "momentum",
-                       Role::OptionalInput);
-        visitor.tensors(HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT, peer_stats, Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, outputs[OutputNames::MEAN], "mean",
-                       Role::OptionalOutput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT, outputs[OutputNames::INV_VARIANCE],
-                       "inv_variance", Role::OptionalOutput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT, outputs[OutputNames::NEXT_RUNNING_MEAN],
-                       "next_running_mean", Role::OptionalOutput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT,
-                       outputs[OutputNames::NEXT_RUNNING_VARIANCE], "next_running_variance", Role::OptionalOutput);
     }
 
     template <typename = void>
@@ -134,59 +76,12 @@ public:
 };
 
 /** Gradient of batchnorm: dx like x; dscale and dbias like scale. */
-class BatchnormBackwardAttributes : public Attributes<BatchnormBackwardAttributes>
+class BatchnormBackwardAttributes : public detail::BatchnormBackwardFields<BatchnormBackwardAttributes>
 {
-    using Self = BatchnormBackwardAttributes;
-
 public:
-    enum class InputNames { DY, X, SCALE, MEAN, INV_VARIANCE };
-    enum class OutputNames { DX, DSCALE, DBIAS };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 5> inputs;
-    detail::Slots<OutputNames, 3> outputs;
-    std::vector<TensorPtr> peer_stats;
-
-    HIPDNN_CPP_INPUT(DY, dy)
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(SCALE, scale)
-    HIPDNN_CPP_INPUT(MEAN, mean)
-    HIPDNN_CPP_INPUT(INV_VARIANCE, inv_variance)
-    HIPDNN_CPP_OUTPUT(DX, dx)
-    HIPDNN_CPP_OUTPUT(DSCALE, dscale)
-    HIPDNN_CPP_OUTPUT(DBIAS, dbias)
-
-    const std::vector<TensorPtr>& get_peer_stats() const { return peer_stats; }
-    Self& set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
     Self& set_saved_mean_and_inv_variance(TensorPtr mean, TensorPtr inv_variance)
     {
         return set_mean(std::move(mean)).set_inv_variance(std::move(inv_variance));
-    }
-
-    OperationKind kind() const override
-    {
-        return {"batchnorm_backward", HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT,
-                HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT, HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT, inputs[InputNames::DY], "dy", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT, inputs[InputNames::MEAN], "mean",
-                       Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT, inputs[InputNames::INV_VARIANCE],
-                       "inv_variance", Role::OptionalInput);
-        visitor.tensors(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_PEER_STATS_EXT, peer_stats, Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT, outputs[OutputNames::DX], "dx", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT, outputs[OutputNames::DSCALE], "dscale",
-                       Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias",
-                       Role::Output);
     }
 
     template <typename = void>
@@ -204,47 +99,9 @@ public:
 };
 
 /** Batchnorm with given statistics: y = scale (x - mean) inv_variance + bias. */
-class BatchnormInferenceAttributes : public Attributes<BatchnormInferenceAttributes>
+class BatchnormInferenceAttributes : public detail::BatchnormInferenceFields<BatchnormInferenceAttributes>
 {
-    using Self = BatchnormInferenceAttributes;
-
 public:
-    enum class InputNames { X, MEAN, INV_VARIANCE, SCALE, BIAS };
-    enum class OutputNames { Y };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 5> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(MEAN, mean)
-    HIPDNN_CPP_INPUT(INV_VARIANCE, inv_variance)
-    HIPDNN_CPP_INPUT(SCALE, scale)
-    HIPDNN_CPP_INPUT(BIAS, bias)
-    HIPDNN_CPP_OUTPUT(Y, y)
-
-    OperationKind kind() const override
-    {
-        return {"batchnorm_inference", HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT,
-                HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT, HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT, inputs[InputNames::MEAN], "mean",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT, inputs[InputNames::INV_VARIANCE],
-                       "inv_variance", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT, inputs[InputNames::SCALE], "scale",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT, inputs[InputNames::BIAS], "bias",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
-    }
-
     template <typename = void>
     Error shapes()
     {
@@ -256,52 +113,10 @@ public:
 };
 
 /** The same with a variance: y = scale (x - mean) / sqrt(variance + epsilon) + bias. */
-class BatchnormInferenceAttributesVarianceExt : public Attributes<BatchnormInferenceAttributesVarianceExt>
+class BatchnormInferenceAttributesVarianceExt
+    : public detail::BatchnormInferenceVarianceFields<BatchnormInferenceAttributesVarianceExt>
 {
-    using Self = BatchnormInferenceAttributesVarianceExt;
-
 public:
-    enum class InputNames { X, MEAN, VARIANCE, SCALE, BIAS, EPSILON };
-    enum class OutputNames { Y };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 6> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(MEAN, mean)
-    HIPDNN_CPP_INPUT(VARIANCE, variance)
-    HIPDNN_CPP_INPUT(SCALE, scale)
-    HIPDNN_CPP_INPUT(BIAS, bias)
-    HIPDNN_CPP_INPUT(EPSILON, epsilon)
-    HIPDNN_CPP_OUTPUT(Y, y)
-
-    OperationKind kind() const override
-    {
-        return {"batchnorm_inference_variance", HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT,
-                HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_VARIANCE_EXT, HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT, inputs[InputNames::X], "x",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT, inputs[InputNames::MEAN], "mean",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT, inputs[InputNames::VARIANCE],
-                       "variance", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT, inputs[InputNames::SCALE], "scale",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT, inputs[InputNames::BIAS], "bias",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT, inputs[InputNames::EPSILON],
-                       "epsilon", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT, outputs[OutputNames::Y], "y",
-                       Role::Output);
-    }
-
     template <typename = void>
     Error shapes()
     {

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "operation.hpp"
+#include "fields_other.hpp"
 
 namespace hipdnn
 {
@@ -15,56 +15,9 @@ namespace hipdnn
  * A matmul per expert: token [1, tokens, K], weight [experts, K, N], first_token_offset [experts, 1, 1] (INT32), output
  * [1, tokens, N]. With GATHER, token_index selects the rows that are read, with SCATTER those that are written.
  */
-class MoeGroupedMatmulAttributes : public Attributes<MoeGroupedMatmulAttributes>
+class MoeGroupedMatmulAttributes : public detail::MoeGroupedMatmulFields<MoeGroupedMatmulAttributes>
 {
-    using Self = MoeGroupedMatmulAttributes;
-
 public:
-    enum class InputNames { TOKEN, WEIGHT, FIRST_TOKEN_OFFSET, TOKEN_INDEX, TOKEN_KS };
-    enum class OutputNames { OUTPUT };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 5> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(TOKEN, token)
-    HIPDNN_CPP_INPUT(WEIGHT, weight)
-    HIPDNN_CPP_INPUT(FIRST_TOKEN_OFFSET, first_token_offset)
-    HIPDNN_CPP_INPUT(TOKEN_INDEX, token_index)
-    HIPDNN_CPP_INPUT(TOKEN_KS, token_ks)
-    HIPDNN_CPP_OUTPUT(OUTPUT, output)
-    HIPDNN_CPP_FIELD(MoeGroupedMatmulMode, mode, MoeGroupedMatmulMode::NONE)
-    HIPDNN_CPP_FIELD(int32_t, top_k, 0)
-
-    OperationKind kind() const override
-    {
-        return {"moe_grouped_matmul", HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC, inputs[InputNames::TOKEN], "token",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC, inputs[InputNames::WEIGHT], "weight",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC,
-                       inputs[InputNames::FIRST_TOKEN_OFFSET], "first_token_offset", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC, inputs[InputNames::TOKEN_INDEX],
-                       "token_index", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC, inputs[InputNames::TOKEN_KS], "token_ks",
-                       Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC, outputs[OutputNames::OUTPUT], "output",
-                       Role::Output);
-        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE, HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE,
-                           mode, false);
-        std::optional<int32_t> ways = top_k;
-        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K, HIPDNN_TYPE_INT32, ways);
-        top_k = ways.value_or(0);
-    }
-
     template <typename = void>
     Error shapes()
     {
@@ -85,44 +38,9 @@ public:
 };
 
 /** Backward weights of a grouped matmul: doutput [1, tokens, N], token [1, tokens, K], dweight [experts, K, N]. */
-class MoeGroupedMatmulBwdAttributes : public Attributes<MoeGroupedMatmulBwdAttributes>
+class MoeGroupedMatmulBwdAttributes : public detail::MoeGroupedMatmulBackwardFields<MoeGroupedMatmulBwdAttributes>
 {
-    using Self = MoeGroupedMatmulBwdAttributes;
-
 public:
-    enum class InputNames { DOUTPUT, TOKEN, FIRST_TOKEN_OFFSET };
-    enum class OutputNames { DWEIGHT };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 3> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(DOUTPUT, doutput)
-    HIPDNN_CPP_INPUT(TOKEN, token)
-    HIPDNN_CPP_INPUT(FIRST_TOKEN_OFFSET, first_token_offset)
-    HIPDNN_CPP_OUTPUT(DWEIGHT, dweight)
-
-    OperationKind kind() const override
-    {
-        return {"moe_grouped_matmul_bwd", HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT,
-                HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC, inputs[InputNames::DOUTPUT],
-                       "doutput", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC, inputs[InputNames::TOKEN], "token",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC,
-                       inputs[InputNames::FIRST_TOKEN_OFFSET], "first_token_offset", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC, outputs[OutputNames::DWEIGHT],
-                       "dweight", Role::Output);
-    }
-
     /** If dweight has no shape: one expert per offset, columns innermost as grouped matmuls read them. */
     template <typename = void>
     Error shapes()

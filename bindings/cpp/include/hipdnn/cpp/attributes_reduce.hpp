@@ -6,44 +6,24 @@
  */
 #pragma once
 
-#include "operation.hpp"
+#include "fields_other.hpp"
 
 namespace hipdnn
 {
 
 /** Reduces the dimensions that are 1 in y and larger in x; all of them if y has no shape. */
-class ReductionAttributes : public Attributes<ReductionAttributes>
+class ReductionAttributes : public detail::ReductionFields<ReductionAttributes>
 {
-    using Self = ReductionAttributes;
-
 public:
-    enum class InputNames { X };
-    enum class OutputNames { Y };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 1> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_OPTIONAL(ReductionMode, mode)
-    HIPDNN_CPP_FIELD(bool, is_deterministic, false)
-
-    OperationKind kind() const override
-    {
-        return {"reduction", HIPDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, HIPDNN_OPERATION_TYPE_REDUCTION_EXT,
-                HIPDNN_ATTR_REDUCTION_COMP_TYPE};
-    }
 
     template <typename Visitor>
     void each(Visitor& visitor)
     {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_XDESC, inputs[InputNames::X], "x", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_YDESC, outputs[OutputNames::Y], "y", detail::Role::Output);
+        ReductionFields::each(visitor);
         ReductionMode known = mode.value_or(ReductionMode::NOT_SET);
         detail::visit_mode(visitor, HIPDNN_ATTR_REDUCTION_OPERATOR, HIPDNN_TYPE_REDUCTION_OPERATOR_TYPE, known);
         mode = known == ReductionMode::NOT_SET ? std::nullopt : std::optional<ReductionMode>(known);
-        detail::visit_flag(visitor, HIPDNN_ATTR_REDUCTION_IS_DETERMINISTIC, is_deterministic);
     }
 
     template <typename = void>
@@ -69,49 +49,26 @@ public:
 namespace detail
 {
 
-/** What both directions of pooling share: windows, one number per spatial dimension. */
-template <typename Self>
-class PoolingAttributes : public Attributes<Self>
+/** What both directions of pooling share. */
+template <typename Fields>
+class PoolingAttributes : public Fields
 {
 public:
-    Dims pre_padding, post_padding, stride, window;
-    ResampleMode resample_mode = ResampleMode::NOT_SET;
-    PaddingMode padding_mode = PaddingMode::NOT_SET;
+    using typename Fields::Self;
 
-    const Dims& get_pre_padding() const { return pre_padding; }
-    const Dims& get_post_padding() const { return post_padding; }
-    const Dims& get_stride() const { return stride; }
-    const Dims& get_window() const { return window; }
-    ResampleMode get_resample_mode() const { return resample_mode; }
-    PaddingMode get_padding_mode() const { return padding_mode; }
-    Self& set_pre_padding(const Dims& value) { return pre_padding = value, self(); }
-    Self& set_post_padding(const Dims& value) { return post_padding = value, self(); }
-    Self& set_stride(const Dims& value) { return stride = value, self(); }
-    Self& set_window(const Dims& value) { return window = value, self(); }
-    Self& set_resample_mode(ResampleMode value) { return resample_mode = value, self(); }
-    Self& set_resampling_mode(ResampleMode value) { return resample_mode = value, self(); }
-    Self& set_padding_mode(PaddingMode value) { return padding_mode = value, self(); }
+    Self& set_resampling_mode(ResampleMode value) { return this->set_resample_mode(value); }
 
 protected:
-    template <typename Visitor>
-    void visit_pooling(Visitor& visitor)
-    {
-        visitor.integers(HIPDNN_ATTR_RESAMPLE_PRE_PADDINGS, pre_padding);
-        visitor.integers(HIPDNN_ATTR_RESAMPLE_POST_PADDINGS, post_padding);
-        visitor.integers(HIPDNN_ATTR_RESAMPLE_STRIDES, stride);
-        visitor.integers(HIPDNN_ATTR_RESAMPLE_WINDOW_DIMS, window);
-        visit_mode(visitor, HIPDNN_ATTR_RESAMPLE_MODE, HIPDNN_TYPE_RESAMPLE_MODE, resample_mode);
-        visit_mode(visitor, HIPDNN_ATTR_RESAMPLE_PADDING_MODE, HIPDNN_TYPE_PADDING_MODE, padding_mode);
-    }
-
     Error check_pooling(size_t rank) const
     {
-        if (resample_mode > ResampleMode::AVGPOOL_INCLUDE_PADDING || padding_mode > PaddingMode::ZERO_PAD)
+        if (this->resample_mode > ResampleMode::AVGPOOL_INCLUDE_PADDING || this->padding_mode > PaddingMode::ZERO_PAD)
         {
             return this->unsupported("the mode is one that hipDNN does not have");
         }
-        const std::pair<const char*, const Dims*> lists[] = {
-            {"pre_padding", &pre_padding}, {"post_padding", &post_padding}, {"stride", &stride}, {"window", &window}};
+        const std::pair<const char*, const Dims*> lists[] = {{"pre_padding", &this->pre_padding},
+                                                             {"post_padding", &this->post_padding},
+                                                             {"stride", &this->stride},
+                                                             {"window", &this->window}};
         for (const auto& list : lists)
         {
             const int64_t least = list.first[0] == 'p' ? 0 : 1;
@@ -124,49 +81,15 @@ protected:
         }
         return {};
     }
-
-private:
-    Self& self() { return static_cast<Self&>(*this); }
 };
 
 } // namespace detail
 
 /** Pooling: x [N, C, spatial], y [N, C, spatial], and the position of each maximum, index like y (INT8 or INT32). */
-class ResampleFwdAttributes : public detail::PoolingAttributes<ResampleFwdAttributes>
+class ResampleFwdAttributes : public detail::PoolingAttributes<detail::ResampleForwardFields<ResampleFwdAttributes>>
 {
-    using Self = ResampleFwdAttributes;
-
 public:
-    enum class InputNames { X };
-    enum class OutputNames { Y, INDEX };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 1> inputs;
-    detail::Slots<OutputNames, 2> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_OUTPUT(Y, y)
-    HIPDNN_CPP_OUTPUT(INDEX, index)
-    HIPDNN_CPP_FIELD(bool, generate_index, false)
     Self& set_is_inference(bool inference) { return set_generate_index(!inference); }
-
-    OperationKind kind() const override
-    {
-        return {"resample_fwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, HIPDNN_OPERATION_TYPE_RESAMPLE_FWD,
-                HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, outputs[OutputNames::INDEX], "index",
-                       Role::OptionalOutput);
-        visit_pooling(visitor);
-        detail::visit_flag(visitor, HIPDNN_ATTR_RESAMPLE_GENERATE_INDEX_EXT, generate_index);
-    }
 
     template <typename = void>
     Error shapes()
@@ -199,39 +122,9 @@ public:
 };
 
 /** Gradient of pooling: dy [N, C, spatial], index like dy for max pooling, dx [N, C, spatial]. */
-class ResampleBwdAttributes : public detail::PoolingAttributes<ResampleBwdAttributes>
+class ResampleBwdAttributes : public detail::PoolingAttributes<detail::ResampleBackwardFields<ResampleBwdAttributes>>
 {
-    using Self = ResampleBwdAttributes;
-
 public:
-    enum class InputNames { DY, INDEX };
-    enum class OutputNames { DX };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
-
-    HIPDNN_CPP_INPUT(DY, dy)
-    HIPDNN_CPP_INPUT(INDEX, index)
-    HIPDNN_CPP_OUTPUT(DX, dx)
-
-    OperationKind kind() const override
-    {
-        return {"resample_bwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT, HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, inputs[InputNames::DY], "dy", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, inputs[InputNames::INDEX], "index",
-                       Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, outputs[OutputNames::DX], "dx", Role::Output);
-        visit_pooling(visitor);
-    }
-
     /** If dx has no shape: the smallest image. */
     template <typename = void>
     Error shapes()
@@ -256,45 +149,9 @@ public:
 };
 
 /** Quantization with a scale per block: x, y like x, scale with one element per block along the axis. */
-class BlockScaleQuantizeAttributes : public Attributes<BlockScaleQuantizeAttributes>
+class BlockScaleQuantizeAttributes : public detail::BlockScaleQuantizeFields<BlockScaleQuantizeAttributes>
 {
-    using Self = BlockScaleQuantizeAttributes;
-
 public:
-    enum class InputNames { X };
-    enum class OutputNames { Y, SCALE };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 1> inputs;
-    detail::Slots<OutputNames, 2> outputs;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_OUTPUT(Y, y)
-    HIPDNN_CPP_OUTPUT(SCALE, scale)
-    HIPDNN_CPP_OPTIONAL(int32_t, block_size)
-    HIPDNN_CPP_OPTIONAL(int64_t, axis)
-    HIPDNN_CPP_FIELD(bool, transpose, false)
-
-    OperationKind kind() const override
-    {
-        return {"block_scale_quantize", HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC};
-    }
-
-    template <typename Visitor>
-    void each(Visitor& visitor)
-    {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC, outputs[OutputNames::SCALE], "scale",
-                       Role::Output);
-        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32,
-                            block_size);
-        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT, HIPDNN_TYPE_INT64, axis);
-        detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT, transpose);
-    }
-
     template <typename = void>
     Error shapes()
     {
@@ -334,23 +191,10 @@ public:
 };
 
 /** Dequantization by the scale of each block: x, scale with one element per block, y like x. */
-class BlockScaleDequantizeAttributes : public Attributes<BlockScaleDequantizeAttributes>
+class BlockScaleDequantizeAttributes : public detail::BlockScaleDequantizeFields<BlockScaleDequantizeAttributes>
 {
-    using Self = BlockScaleDequantizeAttributes;
-
 public:
-    enum class InputNames { X, SCALE };
-    enum class OutputNames { Y };
-    using input_names = InputNames;
-    using output_names = OutputNames;
-    detail::Slots<InputNames, 2> inputs;
-    detail::Slots<OutputNames, 1> outputs;
     std::vector<int32_t> block_size;
-
-    HIPDNN_CPP_INPUT(X, x)
-    HIPDNN_CPP_INPUT(SCALE, scale)
-    HIPDNN_CPP_OUTPUT(Y, y)
-    HIPDNN_CPP_FIELD(bool, is_negative_scale, false)
 
     const std::vector<int32_t>& get_block_size() const { return block_size; }
     Self& set_block_size(int32_t value, int32_t index = 0)
@@ -372,21 +216,10 @@ public:
     }
     Self& set_block_size(const std::vector<int32_t>& values) { return block_size = values, *this; }
 
-    OperationKind kind() const override
-    {
-        return {"block_scale_dequantize", HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT,
-                HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC};
-    }
-
     template <typename Visitor>
     void each(Visitor& visitor)
     {
-        using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC, inputs[InputNames::SCALE], "scale",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
+        BlockScaleDequantizeFields::each(visitor);
         /* At most as many as a tensor has dimensions. */
         int32_t sizes[64];
         auto count = static_cast<int64_t>(std::min<size_t>(block_size.size(), 64));
@@ -394,7 +227,6 @@ public:
         visitor.values(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, sizeof sizes, count,
                        sizes);
         block_size.assign(sizes, sizes + count);
-        detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE, is_negative_scale);
     }
 
     template <typename = void>

@@ -45,6 +45,16 @@ void visit_value(Visitor& visitor, hipdnnBackendAttributeName_t name, hipdnnBack
     value = count > 0 ? std::optional<Value>(one) : std::nullopt;
 }
 
+/** A number that is always there. */
+template <typename Number>
+void visit_number(Visitor& visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type,
+                  Number& number)
+{
+    std::optional<Number> value = number;
+    visit_value(visitor, name, type, value);
+    number = value.value_or(0);
+}
+
 inline void visit_flag(Visitor& visitor, hipdnnBackendAttributeName_t name, bool& flag)
 {
     int64_t count = 1;
@@ -206,34 +216,24 @@ public:
 } // namespace hipdnn
 
 /* A tensor that an operation reads or writes: its getter and its setter. */
-#define HIPDNN_CPP_INPUT(key, word)                                               \
-    ::hipdnn::TensorPtr get_##word() const { return inputs[InputNames::key]; }    \
+#define HIPDNN_CPP_TENSOR(slot, word)                                             \
+    ::hipdnn::TensorPtr get_##word() const { return slot; }                       \
     Self &set_##word(::hipdnn::TensorPtr tensor)                                  \
     {                                                                             \
-        inputs[InputNames::key] = std::move(tensor);                              \
-        return *this;                                                             \
+        slot = std::move(tensor);                                                 \
+        return static_cast<Self &>(*this);                                        \
     }
-#define HIPDNN_CPP_OUTPUT(key, word)                                              \
-    ::hipdnn::TensorPtr get_##word() const { return outputs[OutputNames::key]; }  \
-    Self &set_##word(::hipdnn::TensorPtr tensor)                                  \
-    {                                                                             \
-        outputs[OutputNames::key] = std::move(tensor);                            \
-        return *this;                                                             \
-    }
-/* A number, a list or a mode: the member, its getter and its setter. */
-#define HIPDNN_CPP_FIELD(type, word, initial)                                     \
+#define HIPDNN_CPP_INPUT(key, word) HIPDNN_CPP_TENSOR(inputs[InputNames::key], word)
+#define HIPDNN_CPP_OUTPUT(key, word) HIPDNN_CPP_TENSOR(outputs[OutputNames::key], word)
+/* An attribute: the member, its getter and its setter. */
+#define HIPDNN_CPP_ATTRIBUTE(type, got, taken, word, initial)                     \
     type word = initial;                                                          \
-    type get_##word() const { return word; }                                      \
-    Self &set_##word(type value)                                                  \
+    got get_##word() const { return word; }                                       \
+    Self &set_##word(taken value)                                                 \
     {                                                                             \
         word = std::move(value);                                                  \
-        return *this;                                                             \
+        return static_cast<Self &>(*this);                                        \
     }
-#define HIPDNN_CPP_OPTIONAL(type, word)                                           \
-    std::optional<type> word;                                                     \
-    std::optional<type> get_##word() const { return word; }                       \
-    Self &set_##word(type value)                                                  \
-    {                                                                             \
-        word = value;                                                             \
-        return *this;                                                             \
-    }
+#define HIPDNN_CPP_FIELD(type, word, initial) HIPDNN_CPP_ATTRIBUTE(type, type, type, word, initial)
+#define HIPDNN_CPP_LIST(type, word) HIPDNN_CPP_ATTRIBUTE(type, const type &, type, word, {})
+#define HIPDNN_CPP_OPTIONAL(type, word) HIPDNN_CPP_ATTRIBUTE(std::optional<type>, std::optional<type>, type, word, {})

@@ -150,7 +150,7 @@ namespace detail
     Self &set_diagonal_band_left_bound(int64_t keys)                                                                   \
     {                                                                                                                  \
         return keys < 1 ? refuse("the left bound is below 1, expected as many keys as a query sees with its own")      \
-                        : ::hipdnn::detail::AttentionAttributes<Self>::set_diagonal_band_left_bound(keys - 1);         \
+                        : set_left_bound(keys - 1);                                                                    \
     }
 
 } // namespace detail
