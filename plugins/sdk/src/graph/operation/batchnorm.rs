@@ -41,20 +41,6 @@ impl Batchnorm {
     /// A training step without saved or running statistics. Tensors are named by uid.
     #[must_use]
     pub fn new(x: i64, scale: i64, bias: i64, epsilon: i64, y: i64) -> Self {
-        Self {
-            x,
-            scale,
-            bias,
-            epsilon,
-            y,
-            prev_running_mean: None,
-            prev_running_variance: None,
-            momentum: None,
-            mean: None,
-            inv_variance: None,
-            next_running_mean: None,
-            next_running_variance: None,
-            peer_stats: Vec::new(),
-        }
+        Self { x, scale, bias, epsilon, y, ..Self::default() }
     }
 }

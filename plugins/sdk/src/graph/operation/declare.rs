@@ -177,7 +177,7 @@ macro_rules! operation {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
             $($(#[$fmeta])* pub $field: operation!(@type $kind $($enumeration)?),)+
         }

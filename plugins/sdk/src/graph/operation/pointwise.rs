@@ -39,19 +39,6 @@ impl Pointwise {
     /// `operation` on one or two operands, with the default parameters. Tensors are named by uid.
     #[must_use]
     pub fn new(operation: crate::graph::PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Self {
-        Self {
-            in_0,
-            out_0,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        }
+        Self { in_0, out_0, in_1, operation, ..Self::default() }
     }
 }

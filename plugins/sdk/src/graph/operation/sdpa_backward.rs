@@ -73,36 +73,7 @@ impl SdpaBackward {
     /// The gradients of attention without options: operands and results are named by uid.
     #[must_use]
     pub fn new([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> Self {
-        Self {
-            q,
-            k,
-            v,
-            o,
-            do_,
-            stats,
-            dq,
-            dk,
-            dv,
-            scale: None,
-            attn_mask: None,
-            seq_len_q: None,
-            seq_len_kv: None,
-            seed: None,
-            offset: None,
-            dropout_mask: None,
-            dropout_scale: None,
-            dropout_scale_inv: None,
-            dbias: None,
-            alibi_mask: false,
-            padding_mask: false,
-            causal_mask: false,
-            causal_mask_bottom_right: false,
-            dropout_probability: None,
-            attn_scale_value: None,
-            left_bound: None,
-            right_bound: None,
-            diagonal_alignment: crate::graph::DiagonalAlignment::TopLeft,
-        }
+        Self { q, k, v, o, do_, stats, dq, dk, dv, ..Self::default() }
     }
 
     /// The gradients of an attention with the same options.
