@@ -86,18 +86,9 @@ fn is_same_rounded(problem: &Problem) -> bool {
         | M::Div
         | M::Max
         | M::Min
-        | M::CmpEq
-        | M::CmpNeq
-        | M::CmpGe
-        | M::CmpGt
-        | M::CmpLe
-        | M::CmpLt
-        | M::LogicalAnd
-        | M::LogicalOr
-        | M::LogicalNot
         | M::BinarySelect => true,
         M::ReluFwd => pointwise.activation.lower_clip_slope == 0.0,
-        _ => false,
+        mode => mode.is_logical(),
     }
 }
 
@@ -144,16 +135,8 @@ fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
         | M::Sub
         | M::Max
         | M::Min
-        | M::CmpEq
-        | M::CmpNeq
-        | M::CmpGe
-        | M::CmpGt
-        | M::CmpLe
-        | M::CmpLt
-        | M::LogicalAnd
-        | M::LogicalOr
-        | M::LogicalNot
         | M::BinarySelect => Ok(Compute::Double),
+        mode if mode.is_logical() => Ok(Compute::Double),
         // These saturate where double precision is inexact.
         M::Mul | M::AddSquare if is_whole(p.output.data_type) => Ok(Compute::Double),
         // Stores truncate. A boolean would turn a fraction into true.
@@ -174,26 +157,14 @@ fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
 fn of_truth(p: &Pointwise) -> Result<Compute, Refusal> {
     use PointwiseMode as M;
     let types = || p.inputs.iter().map(|input| input.operand.data_type);
+    let of_booleans = || types().all(|of| of == DataType::Boolean);
     match p.mode {
         // Single precision would round tiny doubles to 0.
         M::LogicalAnd | M::LogicalOr | M::LogicalNot if types().all(|of| of != DataType::Double) => {
             Ok(Compute::Single)
         }
-        M::Identity
-        | M::Mul
-        | M::Max
-        | M::Min
-        | M::CmpEq
-        | M::CmpNeq
-        | M::CmpGe
-        | M::CmpGt
-        | M::CmpLe
-        | M::CmpLt
-        | M::BinarySelect
-            if types().all(|of| of == DataType::Boolean) =>
-        {
-            Ok(Compute::Single)
-        }
+        M::Identity | M::Mul | M::Max | M::Min | M::BinarySelect if of_booleans() => Ok(Compute::Single),
+        mode if mode.is_logical() && of_booleans() => Ok(Compute::Single),
         _ => Err(only_reference(DataType::Boolean)),
     }
 }

@@ -48,25 +48,11 @@ pub(crate) fn plan<R: ComputeType>(problem: Pointwise) -> Result<Box<dyn Kernel>
 /// Refuses modes without an exact meaning in integer and boolean compute types.
 pub(crate) fn check_exact(problem: &Pointwise, compute: DataType) -> Result<(), Refusal> {
     use PointwiseMode as M;
-    let of_both = matches!(
-        problem.mode,
-        M::Identity
-            | M::Add
-            | M::Mul
-            | M::Max
-            | M::Min
-            | M::CmpEq
-            | M::CmpNeq
-            | M::CmpGe
-            | M::CmpGt
-            | M::CmpLe
-            | M::CmpLt
-            | M::LogicalAnd
-            | M::LogicalOr
-            | M::LogicalNot
-            | M::BinarySelect
-            | M::GenIndex
-    );
+    let of_both = problem.mode.is_logical()
+        || matches!(
+            problem.mode,
+            M::Identity | M::Add | M::Mul | M::Max | M::Min | M::BinarySelect | M::GenIndex
+        );
     let of_integers = matches!(
         problem.mode,
         M::Abs | M::Neg | M::Ceil | M::Floor | M::Sub | M::Div | M::AddSquare | M::ReluFwd | M::ReluBwd

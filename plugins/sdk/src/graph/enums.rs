@@ -287,6 +287,22 @@ impl PointwiseMode {
         }
     }
 
+    /// Whether the result is true or false.
+    pub fn is_logical(self) -> bool {
+        matches!(
+            self,
+            Self::CmpEq
+                | Self::CmpGe
+                | Self::CmpGt
+                | Self::CmpLe
+                | Self::CmpLt
+                | Self::CmpNeq
+                | Self::LogicalAnd
+                | Self::LogicalNot
+                | Self::LogicalOr
+        )
+    }
+
     /// Whether the mode is the derivative of an activation: in_0 is dy, in_1 the forward input.
     pub fn is_backward(self) -> bool {
         matches!(

@@ -16,29 +16,12 @@ fn range(mode: PointwiseMode) -> [f32; 2] {
     }
 }
 
-/// Whether a mode reads or writes booleans.
-fn is_logical(mode: PointwiseMode) -> bool {
-    use PointwiseMode as M;
-    matches!(
-        mode,
-        M::CmpEq
-            | M::CmpGe
-            | M::CmpGt
-            | M::CmpLe
-            | M::CmpLt
-            | M::CmpNeq
-            | M::LogicalAnd
-            | M::LogicalOr
-            | M::LogicalNot
-    )
-}
-
 /// One mode; activations have non-default parameters.
 fn mode_of(mode: PointwiseMode, data_type: DataType) -> Case {
     let mut case = Case::new(format!("pointwise {} {}", mode.name(), data_type.name()));
     let inputs: Vec<i64> =
         (0..mode.operands()).map(|_| case.input(data_type, &DIMS, FIRST, range(mode))).collect();
-    let out = case.output(if is_logical(mode) { DataType::Float } else { data_type }, &DIMS, FIRST);
+    let out = case.output(if mode.is_logical() { DataType::Float } else { data_type }, &DIMS, FIRST);
     let mut node = Pointwise::new(mode, inputs.first().copied().unwrap_or(0), inputs.get(1).copied(), out);
     node.in_2 = inputs.get(2).copied();
     node.axis = (mode == PointwiseMode::GenIndex).then_some(1);
