@@ -44,6 +44,14 @@ pub fn without_bfloat16(name: &str, data: DataType) -> Result<c_int, Refusal> {
     }
 }
 
+/// Refuses a tensor that is not of the type of another, whose name is `like`.
+pub fn same_type(name: &str, is: DataType, like: &str, expected: DataType) -> Result<(), Refusal> {
+    if is == expected {
+        return Ok(());
+    }
+    Err(format!("{name}: data type is {}, expected {} as in {like}", is.name(), expected.name()))
+}
+
 /// A number as MIOpen's integer type.
 pub fn int(name: &str, value: usize) -> Result<c_int, Refusal> {
     c_int::try_from(value).map_err(|_| format!("{name}: {value} exceeds MIOpen's 32-bit integers"))

@@ -16,7 +16,7 @@ use crate::miopen::{
     ACTIVATION_PASS, ACTIVATION_RELU, ACTIVATION_SOFT_RELU, ACTIVATION_TANH,
 };
 use crate::object::{Object, activation};
-use crate::operand::{Shape, without_bfloat16};
+use crate::operand::{Shape, same_type, without_bfloat16};
 
 /// MIOpen's activation and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,13 +110,7 @@ impl ActivationDesign {
 
 /// Refuses operands whose layout differs from the output's.
 fn same(name: &str, operand: &Operand, output: &Operand) -> Result<(), Refusal> {
-    if operand.data_type != output.data_type {
-        return Err(format!(
-            "{name}: data type is {}, expected {} as in out_0",
-            operand.data_type.name(),
-            output.data_type.name()
-        ));
-    }
+    same_type(name, operand.data_type, "out_0", output.data_type)?;
     if operand.layout != output.layout {
         return Err(format!(
             "{name}: dims {:?} and strides {:?}, expected {:?} and {:?} as in out_0",

@@ -12,7 +12,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{ACTIVATION_POWER, BATCHNORM_SPATIAL, FLOAT, Miopen, MiopenError};
 use crate::object::{Object, activation, tensor};
-use crate::operand::{ImageLayout, Shape, image, int};
+use crate::operand::{ImageLayout, Shape, image, int, same_type};
 
 /// Added to a variance that a gradient recomputes, as in the reference.
 const GRADIENT_EPSILON: f64 = 1e-5;
@@ -200,13 +200,7 @@ fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusa
         return Err("x: absent, expected a tensor".to_owned());
     };
     for (name, operand) in rest {
-        if operand.data_type != first.data_type {
-            return Err(format!(
-                "{name}: data type is {}, expected {} as in {first_name}",
-                operand.data_type.name(),
-                first.data_type.name()
-            ));
-        }
+        same_type(name, operand.data_type, first_name, first.data_type)?;
     }
     let rank = first.layout.rank();
     if rank > 5 {

@@ -20,7 +20,7 @@ use crate::miopen::{
     DIRECTION_BACKWARD_WEIGHTS, DIRECTION_FORWARD, Miopen, MiopenError,
 };
 use crate::object::Object;
-use crate::operand::{ImageLayout, Shape, image, int, strides};
+use crate::operand::{ImageLayout, Shape, image, int, same_type, strides};
 use crate::solution::{Solution, Subject, argument, describe};
 use margin::{Margin, MarginStep};
 
@@ -84,13 +84,7 @@ impl ConvolutionDesign {
             return Err(format!("x: has {spatial} spatial dimensions, expected at most 3"));
         }
         for (name, operand) in [("w", w), ("y", y)] {
-            if operand.data_type != x.data_type {
-                return Err(format!(
-                    "{name}: data type is {}, expected {} as in x",
-                    operand.data_type.name(),
-                    x.data_type.name()
-                ));
-            }
+            same_type(name, operand.data_type, "x", x.data_type)?;
         }
         let mut padding = [Padding::default(); MAX_SPATIAL];
         for (axis, padding) in padding.iter_mut().enumerate().take(*spatial) {

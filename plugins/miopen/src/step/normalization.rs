@@ -16,7 +16,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{Miopen, WEIGHT_BIAS, WEIGHT_T5};
 use crate::object::Object;
-use crate::operand::Shape;
+use crate::operand::{Shape, same_type};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
 /// A normalization described for MIOpen: of dense rows, whatever the dimensions were.
@@ -52,13 +52,7 @@ impl NormalizationDesign {
         let Forward { x, y, leading, centered, .. } = forward;
         without_gaps("x", x)?;
         without_gaps("y", y)?;
-        if y.data_type != x.data_type {
-            return Err(format!(
-                "y: data type is {}, expected {} as in x",
-                y.data_type.name(),
-                x.data_type.name()
-            ));
-        }
+        same_type("y", y.data_type, "x", x.data_type)?;
         let dims = x.layout.dims();
         let (outer, inner) = dims.split_at_checked(*leading).unwrap_or((dims, &[]));
         let [rows, places] = [outer, inner].map(|dims| dims.iter().product::<usize>());
@@ -98,13 +92,7 @@ impl NormalizationDesign {
 
 /// The slot of a tensor of x's type that has these dims, the first of which is dimension `outer` of x.
 fn part(name: &str, spread: &Spread, x: &Operand, outer: usize, dims: &[usize]) -> Result<usize, Refusal> {
-    if spread.data_type != x.data_type {
-        return Err(format!(
-            "{name}: data type is {}, expected {} as in x",
-            spread.data_type.name(),
-            x.data_type.name()
-        ));
-    }
+    same_type(name, spread.data_type, "x", x.data_type)?;
     let mut expected = 1;
     for (axis, dim) in dims.iter().enumerate().rev() {
         let stride = spread.strides.get(outer + axis).copied().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{INDEX_32, INDEX_OF_IMAGE, Miopen, POOLING_MAX, POOLING_MEAN, POOLING_MEAN_OF_WINDOW};
 use crate::object::{Object, make};
-use crate::operand::{ImageLayout, Shape, image, int, without_bfloat16};
+use crate::operand::{ImageLayout, Shape, image, int, same_type, without_bfloat16};
 
 /// A pooling described for MIOpen.
 pub struct PoolingDesign {
@@ -41,13 +41,7 @@ impl PoolingDesign {
             return Err(format!("{x_name}: has {spatial} spatial dimensions, expected at most 3"));
         }
         without_bfloat16(x_name, x.data_type)?;
-        if y.data_type != x.data_type {
-            return Err(format!(
-                "{y_name}: data type is {}, expected {} as in {x_name}",
-                y.data_type.name(),
-                x.data_type.name()
-            ));
-        }
+        same_type(y_name, y.data_type, x_name, x.data_type)?;
         for axis in 0..*spatial {
             pooling_axis(pooling, axis)?;
         }

@@ -15,7 +15,7 @@ use crate::miopen::{
     REDUCE_MAX, REDUCE_MIN, REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
 };
 use crate::object::{Object, make};
-use crate::operand::{Shape, without_bfloat16};
+use crate::operand::{Shape, same_type, without_bfloat16};
 
 /// A reduction described for MIOpen.
 pub struct ReductionDesign {
@@ -48,13 +48,7 @@ impl ReductionDesign {
             other => return Err(format!("mode: is {}, which MIOpen does not support", other.name())),
         };
         without_bfloat16("in", x.data_type)?;
-        if y.data_type != x.data_type {
-            return Err(format!(
-                "out: data type is {}, expected {} as in in",
-                y.data_type.name(),
-                x.data_type.name()
-            ));
-        }
+        same_type("out", y.data_type, "in", x.data_type)?;
         let shape = |name: &str, operand: &hipdnn_plugin_planner::problem::Operand| {
             Shape::new(name, operand.data_type, operand.layout.dims(), operand.layout.strides())
         };

@@ -13,7 +13,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{TENSOR_ADD, TENSOR_MAX, TENSOR_MIN, TENSOR_MUL};
 use crate::object::Object;
-use crate::operand::{Shape, memory_order, without_bfloat16};
+use crate::operand::{Shape, memory_order, same_type, without_bfloat16};
 
 /// MIOpen's operation for a mode, and whether its second operand is subtracted.
 pub fn operation(mode: PointwiseMode) -> Option<(c_int, bool)> {
@@ -50,13 +50,7 @@ impl TensorOpDesign {
         };
         let output = &pointwise.output;
         for (name, input) in [("in_0", first), ("in_1", second)] {
-            if input.operand.data_type != output.data_type {
-                return Err(format!(
-                    "{name}: data type is {}, expected {} as in out_0",
-                    input.operand.data_type.name(),
-                    output.data_type.name()
-                ));
-            }
+            same_type(name, input.operand.data_type, "out_0", output.data_type)?;
             if values(graph, node, input.operand.slot) {
                 return Err(format!("{name}: is passed by value, expected device memory"));
             }

@@ -11,7 +11,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{Miopen, WEIGHT_T5};
 use crate::object::Object;
-use crate::operand::Shape;
+use crate::operand::{Shape, same_type};
 
 /// A gradient described for MIOpen: of dense rows, whatever the dimensions were.
 pub struct GradientDesign {
@@ -50,13 +50,7 @@ impl GradientDesign {
         };
         for (name, operand) in [("dy", dy), ("x", x), ("dx", dx)] {
             without_gaps(name, operand)?;
-            if operand.data_type != x.data_type {
-                return Err(format!(
-                    "{name}: data type is {}, expected {} as in x",
-                    operand.data_type.name(),
-                    x.data_type.name()
-                ));
-            }
+            same_type(name, operand.data_type, "x", x.data_type)?;
         }
         let dims = x.layout.dims();
         let (outer, inner) = dims.split_at_checked(*leading).unwrap_or((dims, &[]));
