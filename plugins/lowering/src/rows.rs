@@ -192,8 +192,11 @@ pub fn saved(p: &Backward) -> [Option<Spread>; 2] {
     }
 }
 
-/// dy and the normalized x of each element, and the inverse of its row.
-fn normalized(node: &mut Adding<'_>, p: &Backward) -> Result<[usize; 3], Refusal> {
+/// The same, with the inverse required, of a gradient whose tensors are floats.
+///
+/// # Errors
+/// A tensor is of another type, or the forward pass saved nothing.
+pub fn saved_floats(p: &Backward) -> Result<(Option<Spread>, Spread), Refusal> {
     let [mean, inverse] = saved(p);
     check_floats(&[
         ("dy", Some(p.dy.data_type)),
@@ -206,6 +209,12 @@ fn normalized(node: &mut Adding<'_>, p: &Backward) -> Result<[usize; 3], Refusal
         ("inverse", inverse.map(|part| part.data_type)),
     ])?;
     let inverse = inverse.ok_or("inverse: absent, expected the statistics that the forward pass saved")?;
+    Ok((mean, inverse))
+}
+
+/// dy and the normalized x of each element, and the inverse of its row.
+fn normalized(node: &mut Adding<'_>, p: &Backward) -> Result<[usize; 3], Refusal> {
+    let (mean, inverse) = saved_floats(p)?;
     let mut x = node.element(&p.x)?;
     let dy = node.element(&p.dy)?;
     let inverse = node.part(&inverse)?;

@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
 use hipdnn_plugin_lowering::check_floats;
-use hipdnn_plugin_lowering::rows::{channels, epsilon, saved};
+use hipdnn_plugin_lowering::rows::{channels, epsilon, saved, saved_floats};
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_planner::problem::batchnorm::{self, Batchnorm};
 use hipdnn_plugin_planner::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
@@ -339,19 +339,7 @@ impl Item {
         graph: &Graph,
     ) -> Result<(usize, usize, usize), Refusal> {
         let real = self.real;
-        let [mean, inverse] = saved(p);
-        check_floats(&[
-            ("dy", Some(p.dy.data_type)),
-            ("x", Some(p.x.data_type)),
-            ("dx", Some(p.dx.data_type)),
-            ("scale", Some(p.scale.data_type)),
-            ("dscale", Some(p.dscale.data_type)),
-            ("dbias", p.dbias.map(|part| part.data_type)),
-            ("mean", mean.map(|part| part.data_type)),
-            ("inverse", inverse.map(|part| part.data_type)),
-        ])?;
-        let inverse =
-            inverse.ok_or("inverse: absent, expected the statistics that the forward pass saved")?;
+        let (mean, inverse) = saved_floats(p)?;
         let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
         let dy = group.operand(graph, self.uids[p.dy.slot], spread(&p.dy), real)?;
         let inverse = self.part(&inverse, group, graph)?;
