@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::declaration::{Declaration, Describes};
-use super::{guard, null, write};
+use super::{guard, not_null, write};
 use crate::error::PluginError;
 use crate::ffi::{hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t};
 use crate::{last_error, log};
@@ -83,9 +83,7 @@ pub unsafe fn set_log_level<D: Describes>(level: hipdnnSeverity_t) -> hipdnnPlug
 /// `output` is null or valid for a write.
 unsafe fn give<T>(argument: &str, output: *mut T, value: T) -> hipdnnPluginStatus_t {
     guard(|| {
-        if output.is_null() {
-            return Err(null(argument));
-        }
+        not_null(argument, output)?;
         // SAFETY: `output` is not null, so it is valid for a write.
         unsafe { write(output, value) };
         Ok(())

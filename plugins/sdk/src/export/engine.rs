@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::declaration::EngineNames;
 use super::offer::keep_back;
 use super::owned::{Bytes, Owned};
-use super::{Result, guard, guard_execution, null, write};
+use super::{Result, guard, guard_execution, not_null, null, write};
 use crate::engine_plugin::EnginePlugin;
 use crate::error::PluginError;
 use crate::ffi::{
@@ -47,9 +47,7 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
     name: *mut *const c_char,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        if name.is_null() {
-            return Err(null("name"));
-        }
+        not_null("name", name)?;
         // With any other status the host would drop the engine.
         let text = EngineNames::<P>::ENGINES
             .name(engine_id)
@@ -89,9 +87,7 @@ pub unsafe fn get_engine_kind<P: EnginePlugin>(
 /// `handle` is null or valid for a write.
 pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t {
     guard(|| {
-        if handle.is_null() {
-            return Err(null("handle"));
-        }
+        not_null("handle", handle)?;
         fork::protect(P::LOCKS);
         let made = Handle::<P>::give(P::create_handle()?);
         // SAFETY: `handle` is not null, so it is valid for a write.
@@ -136,9 +132,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if num_engines.is_null() {
-            return Err(null("num_engines"));
-        }
+        not_null("num_engines", num_engines)?;
         // SAFETY: `op_graph` is null or points to readable bytes.
         let graph = unsafe { graph(op_graph) }?;
         let mut applicable = Vec::with_capacity(P::ENGINES.len());
@@ -171,9 +165,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if engine_details.is_null() {
-            return Err(null("engine_details"));
-        }
+        not_null("engine_details", engine_details)?;
         // SAFETY: `op_graph` is null or points to readable bytes.
         let graph = unsafe { graph(op_graph) }?;
         let engine = engine::<P>(engine_id)?;
@@ -203,9 +195,7 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if engine_details.is_null() {
-            return Err(null("engine_details"));
-        }
+        not_null("engine_details", engine_details)?;
         // SAFETY: `engine_details` has bytes of this plugin that were not released.
         unsafe { Bytes::take(engine_details) }
     })
@@ -225,9 +215,7 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if workspace_size.is_null() {
-            return Err(null("workspace_size"));
-        }
+        not_null("workspace_size", workspace_size)?;
         // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
         let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
         // Creating the plan reports the refusal. Hosts query the size earlier, to finalize a configuration.
@@ -253,9 +241,7 @@ pub unsafe fn create_execution_context<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if execution_context.is_null() {
-            return Err(null("execution_context"));
-        }
+        not_null("execution_context", execution_context)?;
         // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
         let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
         settings.ignored.iter().for_each(log::warn);
@@ -302,9 +288,7 @@ pub unsafe fn get_workspace_size_from_execution_context<P: EnginePlugin>(
             Handle::<P>::borrow("handle", handle)?;
             Plan::<P>::borrow("execution_context", execution_context)
         }?;
-        if workspace_size.is_null() {
-            return Err(null("workspace_size"));
-        }
+        not_null("workspace_size", workspace_size)?;
         let size = P::plan_workspace_size(plan);
         // SAFETY: `workspace_size` is not null, so it is valid for a write.
         unsafe { write(workspace_size, size) };
@@ -375,9 +359,7 @@ pub(super) unsafe fn give_ids(
     max_engines: u32,
     num_engines: *mut u32,
 ) -> Result<u32> {
-    if num_engines.is_null() {
-        return Err(null("num_engines"));
-    }
+    not_null("num_engines", num_engines)?;
     if engine_ids.is_null() {
         return Ok(0);
     }

@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::declaration::PolicyNames;
 use super::engine::{bytes, count, give_ids};
 use super::owned::Owned;
-use super::{guard, null, write};
+use super::{guard, not_null, write};
 use crate::error::PluginError;
 use crate::ffi::{
     hipdnnHeuristicHandle_t, hipdnnHeuristicHostCallbacks_t, hipdnnHeuristicPolicyDescriptor_t,
@@ -61,9 +61,7 @@ pub unsafe fn get_all_policy_ids<P: HeuristicPlugin>(
     num_policies: *mut u32,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        if num_policies.is_null() {
-            return Err(null("num_policies"));
-        }
+        not_null("num_policies", num_policies)?;
         let ids = PolicyNames::<P>::POLICIES.ids();
         // SAFETY: `policy_ids` is null or has room for `max_policies`; `give_ids` refuses a null `num_policies`.
         unsafe {
@@ -83,9 +81,7 @@ pub unsafe fn get_policy_name<P: HeuristicPlugin>(
     name: *mut *const c_char,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        if name.is_null() {
-            return Err(null("name"));
-        }
+        not_null("name", name)?;
         let text = PolicyNames::<P>::POLICIES.name(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
         // SAFETY: `name` is not null, so it is valid for a write.
         unsafe { write(name, text.as_ptr().cast()) };
@@ -107,9 +103,7 @@ pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
     out_handle: *mut hipdnnHeuristicHandle_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        if out_handle.is_null() {
-            return Err(null("out_handle"));
-        }
+        not_null("out_handle", out_handle)?;
         fork::protect(&fork::List::EMPTY);
         let made = Handle::<P>::give(lock::Mutex::new(None));
         // SAFETY: `out_handle` is not null, so it is valid for a write.
@@ -166,9 +160,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
     guard(|| {
         // SAFETY: `plugin_handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("plugin_handle", plugin_handle) }?;
-        if out_desc.is_null() {
-            return Err(null("out_desc"));
-        }
+        not_null("out_desc", out_desc)?;
         let policy = PolicyNames::<P>::POLICIES.position(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
         let handle = handle.lock().clone().ok_or_else(|| {
             PluginError::not_initialized(
@@ -276,9 +268,7 @@ pub unsafe fn finalize_policy_with_host<P: HeuristicPlugin>(
     guard(|| {
         // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if out_applied.is_null() {
-            return Err(null("out_applied"));
-        }
+        not_null("out_applied", out_applied)?;
         let mut choice = locked(choice);
         // If the policy fails now, an earlier result must not remain.
         choice.answer = None;
@@ -311,9 +301,7 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
     guard(|| {
         // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if num_engines.is_null() {
-            return Err(null("num_engines"));
-        }
+        not_null("num_engines", num_engines)?;
         let choice = locked(choice);
         let order = &choice.answer()?.order;
         if !engine_ids.is_null() {
@@ -348,9 +336,7 @@ pub unsafe fn get_policy_engine_config<P: HeuristicPlugin>(
     guard(|| {
         // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if engine_config.is_null() {
-            return Err(null("engine_config"));
-        }
+        not_null("engine_config", engine_config)?;
         let choice = locked(choice);
         let Some(bytes) = &choice.answer()?.of(engine_id)?.config else {
             return Err(PluginError::not_applicable(format!("engine {engine_id} keeps its default knobs")));
@@ -374,9 +360,7 @@ pub unsafe fn get_policy_trace<P: HeuristicPlugin>(
     guard(|| {
         // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
-        if trace_json.is_null() {
-            return Err(null("trace_json"));
-        }
+        not_null("trace_json", trace_json)?;
         let choice = locked(choice);
         let Some(text) = &choice.answer()?.of(engine_id)?.trace else {
             return Err(PluginError::not_applicable(format!("nothing is known of engine {engine_id}")));

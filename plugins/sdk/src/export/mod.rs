@@ -71,6 +71,11 @@ fn null(argument: &str) -> PluginError {
     PluginError::bad_param(format!("{argument} is null"))
 }
 
+/// Refuses a null pointer.
+fn not_null<T>(argument: &str, pointer: *const T) -> Result<()> {
+    if pointer.is_null() { Err(null(argument)) } else { Ok(()) }
+}
+
 /// Writes an output that was checked for null.
 ///
 /// # Safety

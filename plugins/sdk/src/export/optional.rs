@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use super::engine::{Handle, Plan, buffers, bytes, chosen, engine};
 use super::owned::Bytes;
-use super::{Result, guard, null, write};
+use super::{Result, guard, not_null, null, write};
 use crate::engine_plugin::EnginePlugin;
 use crate::error::PluginError;
 use crate::ffi::{
@@ -84,9 +84,7 @@ pub unsafe fn serialize_execution_context<P: EnginePlugin>(
                 Plan::<P>::borrow("execution_context", execution_context)?,
             )
         };
-        if serialized_context.is_null() {
-            return Err(null("serialized_context"));
-        }
+        not_null("serialized_context", serialized_context)?;
         let saved = P::serialize(handle, plan)?;
         if saved.is_empty() {
             return Err(PluginError::internal("a saved plan is empty"));
@@ -127,9 +125,7 @@ pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if serialized_context.is_null() {
-            return Err(null("serialized_context"));
-        }
+        not_null("serialized_context", serialized_context)?;
         // SAFETY: `serialized_context` has bytes of this plugin that were not released.
         unsafe { Bytes::take(serialized_context) }
     })
@@ -149,9 +145,7 @@ pub unsafe fn create_execution_context_from_serialized<P: EnginePlugin>(
     guard(|| {
         // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
-        if execution_context.is_null() {
-            return Err(null("execution_context"));
-        }
+        not_null("execution_context", execution_context)?;
         // SAFETY: `serialized_context` is null or points to readable bytes.
         let saved = unsafe { bytes("serialized_context", serialized_context) }?;
         let plan = Plan::<P>::give(P::deserialize(handle, saved)?);
@@ -219,9 +213,7 @@ pub unsafe fn describe_numerics<P: EnginePlugin>(
 
 /// Refuses null pointers of a text that is asked for in two calls.
 fn check_room(requested_size: usize, size: *mut usize, json: *mut c_char) -> Result<()> {
-    if size.is_null() {
-        return Err(null("size"));
-    }
+    not_null("size", size)?;
     if json.is_null() && requested_size > 0 {
         return Err(null("json"));
     }
@@ -269,9 +261,7 @@ pub unsafe fn is_execution_context_shareable<P: EnginePlugin>(
                 Plan::<P>::borrow("execution_context", execution_context)?,
             )
         };
-        if is_shareable.is_null() {
-            return Err(null("is_shareable"));
-        }
+        not_null("is_shareable", is_shareable)?;
         // SAFETY: `is_shareable` is not null, so it is valid for a write.
         unsafe { write(is_shareable, u32::from(P::is_shareable(handle, plan))) };
         Ok(())
