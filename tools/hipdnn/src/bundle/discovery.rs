@@ -42,7 +42,7 @@ impl Found {
     }
 }
 
-/// The bundles in files and below folders, sorted by their paths.
+/// The bundles in files and below folders, sorted by their paths. A failure if there is none.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
     let mut graphs = BTreeMap::new();
     for path in paths {
@@ -66,6 +66,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
             true => found.extend(cases(&path, &suite)),
             false => found.push(single(path, suite)),
         }
+    }
+    if found.is_empty() {
+        return Err(Failure::input(
+            "no file is a graph, expected {Name}.json, or graph.template.json and sweep.json",
+        ));
     }
     Ok(found)
 }

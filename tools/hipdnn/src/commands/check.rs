@@ -133,11 +133,6 @@ pub fn check(backend: &Backend, arguments: &cli::Check) -> Result<Outcome> {
     let asked =
         arguments.engines.iter().map(|name| find_engine(&engines, name)).collect::<Result<Vec<_>>>()?;
     let all = find(&arguments.bundles)?;
-    if all.is_empty() {
-        return Err(Failure::input(
-            "no file is a graph, expected {Name}.json, or graph.template.json and sweep.json",
-        ));
-    }
     let machine = Machine::here()?;
     let settings = arguments.test_config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
     let checks = Checks { handle: &handle, engines: &engines, asked, machine, settings, arguments };
