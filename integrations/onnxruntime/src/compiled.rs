@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hipdnn::graph::Graph;
 use hipdnn::{ExecutionPlan, Handle, VariantPack};
 
 use crate::failure::{Failure, Result};
@@ -23,6 +24,7 @@ use crate::terminate;
 use crate::threads::{Parallel, Threads};
 use crate::weights::Weights;
 
+mod attention;
 mod bits;
 mod copy;
 mod device;
@@ -127,8 +129,7 @@ impl Subgraph {
         (weights, saved): (Option<Arc<Weights>>, HashMap<String, Vec<u8>>),
     ) -> Result<Self> {
         let mut model = model;
-        // GPU engines compute attention only in half precision.
-        rewrite::rewrite(&mut model, engines.gpu().is_none());
+        rewrite::rewrite(&mut model);
         let (wanted, floors) = samples::parameters(&model);
         let wanted: HashSet<ValueId> = wanted.into_iter().collect();
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);
@@ -259,7 +260,13 @@ impl Subgraph {
         let mut lowering = Lowering::whole(model);
         lowering.folds = Some(&self.folds);
         lowering.batch_invariant = self.options.batch_invariant;
-        lowering.on_gpu = self.engines.gpu().is_some();
+        let attends = |graph: &Graph| attention::attends(self.library, &self.engines, graph);
+        if self.engines.gpu().is_some() {
+            lowering.on_gpu = true;
+            // All memory is the provider's own.
+            lowering.program.is_aligned = true;
+            lowering.attends = Some(&attends);
+        }
         for (id, dims) in model.inputs.iter().zip(dims) {
             let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
             let Some(element) = value.element else {

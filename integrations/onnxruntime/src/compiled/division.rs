@@ -30,7 +30,7 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
 }
 
 /// Whether GPU engines compute a graph, cached for equal graphs.
-fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
+pub(super) fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
     let suits_generated = graph.suits_generated_kernels();
     if engines.has_cudnn() && !suits_generated && is_convolution_with_more(graph) && !is_one_function(graph) {
         return false;

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use hipdnn::graph::operation::{Pointwise, Reduction};
-use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
+use hipdnn::graph::{Graph, Operation, PointwiseMode, ReductionMode};
 
 use crate::hash::Map;
 use crate::memory::Memory;
@@ -64,6 +64,8 @@ pub struct Lowering<'m> {
     pub batch_invariant: bool,
     /// Whether engines of a GPU compute: what they cannot is copied to the host and back.
     pub on_gpu: bool,
+    /// Whether an engine of a GPU computes an attention at once, faster than its operations one by one.
+    pub attends: Option<&'m dyn Fn(&Graph) -> bool>,
     views: Map<ValueId, View>,
 }
 
@@ -82,6 +84,7 @@ impl<'m> Lowering<'m> {
             folds: None,
             batch_invariant: false,
             on_gpu: false,
+            attends: None,
             // Few where a node is lowered alone.
             views: Map::default(),
         }
@@ -349,6 +352,16 @@ impl<'m> Lowering<'m> {
     /// Adds an operation. Results without elements are skipped.
     pub fn op(&mut self, name: &str, operation: impl Into<Operation>) -> Lowered<()> {
         self.program.node(name, operation.into()).map_err(Reason)
+    }
+
+    /// Whether an attention is computed at once, which was added as the step at an index; else removes it.
+    pub fn keeps_attention(&mut self, at: usize) -> bool {
+        let Some(attends) = self.attends else { return true };
+        let keeps = self.program.graph_of_step(at).is_some_and(|graph| attends(&graph));
+        if !keeps {
+            self.program.steps.truncate(at);
+        }
+        keeps
     }
 
     /// A pointwise operation with broadcast operands and a result of this type.

@@ -181,6 +181,11 @@ impl Program {
         Ok(packed)
     }
 
+    /// The graph of a step alone.
+    pub(super) fn graph_of_step(&self, at: usize) -> Option<Graph> {
+        self.graph_of(&[at], &self.uses())
+    }
+
     /// The graph of a part, whose tensors may have any layout.
     fn graph_of(&self, part: &[usize], uses: &Map<usize, Use>) -> Option<Graph> {
         let level = |step: usize| if part.contains(&step) { 0 } else { 3 };

@@ -78,7 +78,11 @@ fn at_once(
     let whole = lowering.fresh(q.element, &[batch, queries, count, v_size]);
     let Some(o) = whole.permuted(&[0, 2, 1, 3]) else { return Ok(None) };
     let scores = Scores { mask, ..Scores::new(scale) };
+    let before = lowering.program.steps.len();
     attend(lowering, &node.name, [&q, &k, &v, &o], &scores)?;
+    if !lowering.keeps_attention(before) {
+        return Ok(None);
+    }
     let dims: Vec<i64> = o.dims.iter().skip(4 - rank).copied().collect();
     lowering.reshape(&o, &dims).map(Some)
 }
@@ -133,4 +137,49 @@ fn attention(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         lowering.set(node, 3, wanted)?;
     }
     lowering.set(node, 0, whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn::graph::{Graph, Operation};
+
+    use super::*;
+    use crate::lowering::Step;
+    use crate::model::{Model, Value};
+
+    /// The operations of softmax(q · kᵀ + mask) · v, where GPU engines take an attention that `attends` accepts.
+    fn operations(mask: [i64; 4], attends: &dyn Fn(&Graph) -> bool) -> Vec<String> {
+        let value = || Value { element: Some(Element::Half), ..Value::default() };
+        let model = Model { values: (0..5).map(|_| value()).collect(), ..Model::default() };
+        let mut lowering = Lowering::whole(&model);
+        for (id, dims) in [[2, 3, 5, 8], [2, 3, 8, 7], [2, 3, 7, 4], mask].iter().enumerate() {
+            lowering.bind_input(id, Element::Half, dims, false);
+        }
+        lowering.attends = Some(attends);
+        let inputs = (0..4).map(Some).collect();
+        let node = Node { inputs, outputs: vec![Some(4)], ..Node::default() };
+        scaled(&node, &mut lowering).unwrap();
+        assert_eq!(lowering.of(4).unwrap().dims, [2, 3, 5, 4]);
+        let name = |step: &Step| match step {
+            Step::Node { operation: Operation::Sdpa(of), .. } => {
+                format!("sdpa, mask {}", of.attn_mask.is_some())
+            }
+            Step::Node { label, .. } => label.name.clone(),
+            Step::Host { host, .. } => format!("{host:?}"),
+        };
+        lowering.program.steps.iter().map(name).collect()
+    }
+
+    #[test]
+    fn attention_is_one_operation_only_where_an_engine_takes_it() {
+        let of_sdpa = |graph: &Graph| {
+            let [Operation::Sdpa(of)] = [&graph.nodes[0].operation] else { return false };
+            let dims = [of.q, of.k, of.v, of.attn_mask.unwrap()].map(|uid| &graph.tensor(uid).unwrap().dims);
+            assert_eq!(dims, [&[2, 3, 5, 8], &[2, 3, 7, 8], &[2, 3, 7, 4], &[2, 1, 1, 7]]);
+            graph.nodes.len() == 1
+        };
+        assert_eq!(operations([2, 1, 1, 7], &of_sdpa), ["sdpa, mask true"]);
+        let one_by_one = operations([2, 1, 1, 7], &|_| false);
+        assert_eq!(one_by_one, ["scores", "add", "max", "sub", "exp", "add", "div", ""]);
+    }
 }

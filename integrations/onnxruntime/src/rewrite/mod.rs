@@ -14,11 +14,10 @@ use crate::model::{Attribute, Element, Model, Node, ValueId};
 /// The domain of nodes that only this library has.
 pub const DOMAIN: &str = "hipdnn";
 
-/// Fuses what is found, attention only if engines support it for every model. Nodes stay in an order in which every value is written
-/// before it is read.
-pub fn rewrite(model: &mut Model, has_attention: bool) {
+/// Fuses what is found. Nodes stay in an order in which every value is written before it is read.
+pub fn rewrite(model: &mut Model) {
     let finds: [Find; 5] = [moved, swish, gelu, norm::of_sqrt, attention];
-    for find in finds.into_iter().take(if has_attention { 5 } else { 4 }) {
+    for find in finds {
         let (mut removed, mut first) = (HashSet::new(), 0);
         // Readers and writers only change after a replaced node.
         while let Some((at, found)) = next(model, &removed, find, first) {
@@ -203,7 +202,7 @@ mod tests {
 
     fn rewritten(lines: &[&str], output: &str) -> Vec<String> {
         let mut model = model(lines, output);
-        rewrite(&mut model, true);
+        rewrite(&mut model);
         let name = |value: &Option<usize>| value.map_or("-", |value| model.values[value].name.as_str());
         let inputs = |node: &Node| node.inputs.iter().map(name).collect::<Vec<_>>().join(" ");
         let line = |node: &Node| format!("{} {} {}", name(&node.outputs[0]), node.operator, inputs(node));
@@ -282,7 +281,7 @@ mod tests {
             for value in model.values.iter_mut().filter(|value| ["q", "y"].contains(&value.name.as_str())) {
                 value.element = Some(Element::Uint8);
             }
-            rewrite(&mut model, true);
+            rewrite(&mut model);
             model.nodes.iter().map(|node| node.operator.clone()).collect::<Vec<_>>()
         };
         assert_eq!(moved("0.5"), ["DequantizeLinear", "Reshape"]);
