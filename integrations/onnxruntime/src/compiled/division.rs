@@ -32,7 +32,7 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
 /// Whether GPU engines compute a graph, cached for equal graphs.
 pub(super) fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
     let suits_generated = graph.suits_generated_kernels();
-    if engines.has_cudnn() && !suits_generated && is_convolution_with_more(graph) && !is_one_function(graph) {
+    if engines.has_cudnn() && !suits_generated && is_better_apart(graph) {
         return false;
     }
     let needs_library = engines.has_cudnn() && !suits_generated && is_product_with_more(graph);
@@ -45,8 +45,24 @@ pub(super) fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> b
     engines.known(&key(&plain), ask)
 }
 
-/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU. It divides all other
-/// graphs and compiles kernels for the parts, which are slower than generated ones.
+/// Whether a graph is a convolution with something else that generated kernels compute faster, or sooner: cuDNN divides most such graphs with
+/// channels first and then compiles kernels for the parts, half a second each, and as long for images of one pixel, which it does not divide.
+fn is_better_apart(graph: &Graph) -> bool {
+    let is_half_of_pixels = |uid: i64| {
+        graph.tensor(uid).is_some_and(|tensor| {
+            let has_pixels = tensor.dims.iter().skip(2).any(|size| *size > 1);
+            has_pixels && tensor.strides.get(1) == Some(&1) && tensor.data_type != DataType::Float
+        })
+    };
+    let suits_cudnn = |node: &Node| match &node.operation {
+        Operation::ConvolutionForward(of) => is_half_of_pixels(of.x) && is_half_of_pixels(of.y),
+        Operation::ConvolutionBackwardData(of) => is_half_of_pixels(of.dy) && is_half_of_pixels(of.dx),
+        _ => true,
+    };
+    has_with_more(graph, is_convolution) && !graph.nodes.iter().all(suits_cudnn) && !is_one_function(graph)
+}
+
+/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU.
 fn is_one_function(graph: &Graph) -> bool {
     let mut sums = 0;
     let is_in_it = |node: &Node| match &node.operation {
@@ -56,13 +72,8 @@ fn is_one_function(graph: &Graph) -> bool {
         }
         _ => true,
     };
-    graph.nodes.iter().all(is_in_it) && sums < 2
-}
-
-/// Whether a graph consists of a convolution and something else, in single precision.
-fn is_convolution_with_more(graph: &Graph) -> bool {
-    has_with_more(graph, is_convolution)
-        && graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float)
+    let is_float = graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float);
+    is_float && graph.nodes.iter().all(is_in_it) && sums < 2
 }
 
 /// Whether a graph consists of an operation that multiplies matrices and something else: NVIDIA's libraries multiply about twice as fast
@@ -193,34 +204,36 @@ mod tests {
     #[test]
     fn convolutions_take_along_a_bias_and_a_relu() {
         let pointwise = |mode, b| Pointwise::new(mode, 3, b, 4).into();
-        let graph = |more: &[PointwiseMode], kind| {
+        let graph = |more: &[PointwiseMode], (kind, dims): (DataType, [i64; 4]), channels: i64| {
             let conv = ConvolutionForward {
                 x: 1,
                 w: 2,
                 y: 3,
-                pre_padding: vec![0],
-                post_padding: vec![0],
-                stride: vec![1],
-                dilation: vec![1],
+                pre_padding: vec![0; 2],
+                post_padding: vec![0; 2],
+                stride: vec![1; 2],
+                dilation: vec![1; 2],
                 conv_mode: ConvMode::CrossCorrelation,
             };
             let of = |mode: &PointwiseMode| pointwise(*mode, (*mode == PointwiseMode::Add).then_some(5));
             let operations = std::iter::once(conv.into()).chain(more.iter().map(of));
             let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
-            let tensors = vec![Tensor::new(1, kind, &[2, 3], &[3, 1])];
+            let tensors = [1, 3].map(|uid| Tensor::new(uid, kind, &dims, &[64, channels, 8, 1])).to_vec();
             Graph { nodes: operations.map(node).collect(), tensors, ..Graph::default() }
         };
         let [add, relu, swish] = [PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::SwishFwd];
-        let is_left_alone = |more: &[PointwiseMode], kind| {
-            let graph = graph(more, kind);
-            is_convolution_with_more(&graph) && !is_one_function(&graph)
-        };
+        let (float, half) = ((DataType::Float, [1, 3, 8, 8]), (DataType::Half, [1, 3, 8, 8]));
+        let is_left_alone =
+            |more: &[PointwiseMode], of, channels| is_better_apart(&graph(more, of, channels));
         for more in [&[][..], &[add], &[add, relu]] {
-            assert!(!is_left_alone(more, DataType::Float), "{more:?}");
+            assert!(!is_left_alone(more, float, 64), "{more:?}");
+            assert!(!is_left_alone(more, half, 1), "{more:?}");
+            assert_eq!(is_left_alone(more, half, 64), !more.is_empty(), "{more:?}");
+            assert_eq!(is_left_alone(more, (DataType::Half, [1, 3, 1, 1]), 1), !more.is_empty(), "{more:?}");
         }
         for more in [&[add, swish][..], &[add, add, relu], &[swish]] {
-            assert!(is_left_alone(more, DataType::Float), "{more:?}");
-            assert!(!is_left_alone(more, DataType::Half), "{more:?}");
+            assert!(is_left_alone(more, float, 64) && is_left_alone(more, half, 64), "{more:?}");
+            assert!(!is_left_alone(more, half, 1), "{more:?}");
         }
     }
 
