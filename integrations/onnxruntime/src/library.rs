@@ -13,7 +13,7 @@ use hipdnn::{
     Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, GraphBuilder, Handle, KnobSetting,
     OperationGraph,
 };
-use hipdnn_plugin_sdk::engine_kind::EngineDevice;
+use hipdnn_plugin_sdk::engine_kind::{EngineDevice, Implementation};
 
 use crate::failure::{Failure, Result};
 use crate::options::{BATCH_INVARIANT, CPU_ENGINE, Device, OWN_KNOBS, Options};
@@ -276,6 +276,12 @@ impl Engines {
             Self::One(_) => None,
             Self::OfGpu(gpu, ..) => Some(*gpu),
         }
+    }
+
+    /// Whether a maker's library is among them.
+    pub fn has_library(&self) -> bool {
+        let is_library = |engine: &EngineInfo| engine.of.implementation == Implementation::Library;
+        matches!(self, Self::OfGpu(_, own) if own.engines.iter().any(is_library))
     }
 
     /// Whether cuDNN is among them.

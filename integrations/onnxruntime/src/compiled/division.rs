@@ -112,7 +112,7 @@ pub fn divide(
         return program.divide(name);
     }
     let accepts = |graph: &Graph| is_known(library, engines, graph);
-    program.divide_into_parts(name, &accepts)
+    program.divide_into_parts(name, &accepts, engines.has_library())
 }
 
 /// The key of graphs that share a plan.

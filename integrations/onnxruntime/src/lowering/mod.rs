@@ -3,6 +3,7 @@
 //! A value is a [`View`] of a buffer. Layout changes (reshape, transpose, slice) make another view and compute nothing.
 
 mod as_read;
+mod batches;
 mod edge;
 mod parts;
 mod plan;
@@ -10,6 +11,7 @@ mod program;
 mod slab;
 mod view;
 
+pub use batches::calls;
 pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
 pub use slab::{Item, OnHost, Shared, Slab};

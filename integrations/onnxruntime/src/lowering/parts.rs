@@ -17,9 +17,14 @@ const MOST: usize = 8;
 type Part = Vec<usize>;
 
 impl Program {
-    /// Divides the program into accepted graphs; single operations are not asked about.
-    pub fn divide_into_parts(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
-        let mut aligned = self.clone();
+    /// Divides the program into accepted graphs; single operations are not asked about. A library may multiply matrices, one batch a call.
+    pub fn divide_into_parts(
+        &self,
+        name: &str,
+        accepts: &dyn Fn(&Graph) -> bool,
+        by_library: bool,
+    ) -> Result<Graphs, String> {
+        let mut aligned = if by_library { self.batched()? } else { self.clone() };
         aligned.is_aligned = true;
         aligned.packed_where_refused(accepts)?.divided(name, accepts)
     }
@@ -244,7 +249,7 @@ mod tests {
     fn what_follows_a_product_is_its_epilogue_as_far_as_it_is_accepted() {
         let parts = |most: usize| {
             let accepts = |graph: &Graph| graph.nodes.len() <= most;
-            nodes(&program(&x(), false).divide_into_parts("n", &accepts).unwrap())
+            nodes(&program(&x(), false).divide_into_parts("n", &accepts, true).unwrap())
         };
         assert_eq!(parts(3), [["product", "sum", "relu"]]);
         assert_eq!(parts(2), [vec!["product", "sum"], vec!["relu"]]);
@@ -253,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_read_in_another_form_is_in_memory() {
-        let graphs = program(&x(), true).divide_into_parts("n", &|_| true).unwrap();
+        let graphs = program(&x(), true).divide_into_parts("n", &|_| true, true).unwrap();
         assert_eq!(nodes(&graphs), [vec!["product"], vec!["sum", "relu"]]);
         assert!(graphs.scratch >= 64);
     }
@@ -265,7 +270,7 @@ mod tests {
             let is_product = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Matmul(_)));
             !is_product || graph.tensors.iter().all(|tensor| tensor.strides == [4, 1])
         };
-        let graphs = program(&turned, false).divide_into_parts("n", &is_packed).unwrap();
+        let graphs = program(&turned, false).divide_into_parts("n", &is_packed, true).unwrap();
         assert_eq!(nodes(&graphs), [vec!["copy"], vec!["product", "sum", "relu"]]);
         let all = graphs.stages.iter().filter_map(|stage| match &stage.work {
             Work::Graph { graph, .. } => Some(graph),
