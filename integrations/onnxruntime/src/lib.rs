@@ -7,6 +7,7 @@
 //! [`factory`] and [`ep`].
 
 mod base64;
+mod best;
 pub mod bits;
 pub mod compiled;
 pub mod context;

@@ -15,6 +15,7 @@ use hipdnn::{
 };
 use hipdnn_plugin_sdk::engine_kind::{EngineDevice, Implementation};
 
+use crate::best::Best;
 use crate::failure::{Failure, Result};
 use crate::options::{BATCH_INVARIANT, CPU_ENGINE, Device, OWN_KNOBS, Options};
 use crate::threads::Threads;
@@ -83,7 +84,7 @@ impl OnStream {
 /// The variable with the folder of a library to use instead of the one beside this file.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
-/// NVIDIA's engines: of generated kernels, and of cuDNN.
+/// NVIDIA's engines of generated kernels, and of cuDNN.
 const GENERATED: &str = "NVRTC_ENGINE";
 const CUDNN: &str = "CUDNN_ENGINE";
 
@@ -289,11 +290,11 @@ impl Engines {
         matches!(self, Self::OfGpu(_, own) if own.engines.iter().any(|engine| engine.name == CUDNN))
     }
 
-    /// The engine of generated kernels, if it computes a graph: the best for graphs that suit it. It answers at once, while cuDNN
-    /// must compile a kernel to know.
-    fn generated(&self, graph: &OperationGraph, suits_generated: bool) -> Option<Engine> {
+    /// The best engine, if it computes a graph.
+    fn best(&self, graph: &OperationGraph, best: Best) -> Option<Engine> {
         let Self::OfGpu(_, own) = self else { return None };
-        let engine = own.engines.iter().find(|engine| suits_generated && engine.name == GENERATED)?;
+        let name = best.name()?;
+        let engine = own.engines.iter().find(|engine| engine.name == name)?;
         Engine::new(graph, engine.id).ok()
     }
 
@@ -306,19 +307,22 @@ impl Engines {
     }
 
     /// Whether one of them computes a graph.
-    pub fn accept(&self, graph: &OperationGraph, suits_generated: bool) -> bool {
+    pub fn accept(&self, graph: &OperationGraph, best: Best) -> bool {
         match self {
             Self::One(id) => Engine::new(graph, *id).is_ok(),
             Self::OfGpu(..) => {
-                self.generated(graph, suits_generated).is_some()
+                self.best(graph, best).is_some()
                     || self.offered(graph).is_ok_and(|engines| !engines.is_empty())
             }
         }
     }
 
     /// Whether one of them computes a graph without generated kernels.
-    pub fn accept_by_library(&self, graph: &OperationGraph) -> bool {
+    pub fn accept_by_library(&self, graph: &OperationGraph, best: Best) -> bool {
         let Self::OfGpu(_, own) = self else { return false };
+        if best != Best::Generated && self.best(graph, best).is_some() {
+            return true;
+        }
         let is_library =
             |id: &i64| own.engines.iter().any(|engine| engine.id == *id && engine.name != GENERATED);
         self.offered(graph).is_ok_and(|engines| engines.iter().any(is_library))
@@ -354,7 +358,7 @@ impl Engines {
     pub fn check(&self, graph: &OperationGraph) -> Result<()> {
         match self {
             Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
-            Self::OfGpu(..) if self.accept(graph, false) => Ok(()),
+            Self::OfGpu(..) if self.accept(graph, Best::Unknown) => Ok(()),
             Self::OfGpu(_, own) => Err(refusal(graph, own)),
         }
     }
@@ -395,7 +399,7 @@ impl Engines {
         &self,
         graph: &OperationGraph,
         settings: &[KnobSetting],
-        suits_generated: bool,
+        best: Best,
     ) -> Result<ExecutionPlan> {
         let own = match self {
             Self::One(id) => {
@@ -405,7 +409,7 @@ impl Engines {
             }
             Self::OfGpu(_, own) => own,
         };
-        if let Some(engine) = self.generated(graph, suits_generated)
+        if let Some(engine) = self.best(graph, best)
             && let Ok(plan) = plan_with(&engine, settings)
         {
             return Ok(plan);

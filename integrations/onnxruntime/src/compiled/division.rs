@@ -9,6 +9,7 @@ use hipdnn::graph::{DataType, Graph, Node, Operation, PointwiseMode};
 use hipdnn::{ExecutionPlan, OperationGraph};
 
 use super::Subgraph;
+use crate::best::Best;
 use crate::failure::Result;
 use crate::hash::{Map, Mixer};
 use crate::library::{Engines, Library};
@@ -31,15 +32,16 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
 
 /// Whether GPU engines compute a graph, cached for equal graphs.
 pub(super) fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
-    let suits_generated = graph.suits_generated_kernels();
+    let best = Best::of(graph);
+    let suits_generated = best == Best::Generated;
     if engines.has_cudnn() && !suits_generated && is_better_apart(graph) {
         return false;
     }
     let needs_library = engines.has_cudnn() && !suits_generated && is_product_with_more(graph);
     let (plain, _) = plain(graph.clone());
     let is_accepted = |graph: &OperationGraph| match needs_library {
-        true => engines.accept_by_library(graph),
-        false => engines.accept(graph, suits_generated),
+        true => engines.accept_by_library(graph, best),
+        false => engines.accept(graph, best),
     };
     let ask = || with_graph(library, &plain, |graph| Ok(is_accepted(graph))).unwrap_or(false);
     engines.known(&key(&plain), ask)

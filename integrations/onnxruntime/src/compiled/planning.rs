@@ -9,6 +9,7 @@ use hipdnn::{ExecutionPlan, OperationGraph};
 use super::device::Copies;
 use super::record::Recording;
 use super::{Integers, Prepared, Ready, Subgraph, division, overlap, replay};
+use crate::best::Best;
 use crate::failure::{Failure, Result};
 use crate::hash::Map;
 use crate::lowering::{Place, Work, weights};
@@ -180,7 +181,7 @@ impl Subgraph {
         title: &str,
     ) -> Result<(Arc<ExecutionPlan>, bool)> {
         let mut stage = Planned { graph, constant_weights, shares, plan: Weak::new() };
-        let suits_generated = stage.graph.suits_generated_kernels();
+        let best = Best::of(&stage.graph);
         let known = self.stages().find(&stage);
         let saved = if self.saved.is_empty() { None } else { self.saved.get(&stage.text()) };
         let plan = || {
@@ -193,8 +194,7 @@ impl Subgraph {
                     return Ok((plan, can_be_captured));
                 }
                 let graph = build()?;
-                let plan =
-                    self.engines.plan(&graph, &self.options.settings(constant_weights), suits_generated)?;
+                let plan = self.engines.plan(&graph, &self.options.settings(constant_weights), best)?;
                 let can_be_captured = self.engines.capture(&plan, || Ok(graph));
                 Ok((Arc::new(plan), can_be_captured))
             })
