@@ -64,18 +64,20 @@ fn is_better_apart(graph: &Graph) -> bool {
     has_with_more(graph, is_convolution) && !graph.nodes.iter().all(suits_cudnn) && !is_one_function(graph)
 }
 
-/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU.
+/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU. Without the ReLU it has only
+/// a direct kernel, which is slow (of DeepLabV3's 10.1 ms for 8 images on an H200, 18 such convolutions take 8.0).
 fn is_one_function(graph: &Graph) -> bool {
-    let mut sums = 0;
+    let (mut sums, mut has_relu) = (0, false);
     let is_in_it = |node: &Node| match &node.operation {
         Operation::Pointwise(of) => {
             sums += usize::from(of.operation == PointwiseMode::Add);
+            has_relu |= of.operation == PointwiseMode::ReluFwd;
             matches!(of.operation, PointwiseMode::Add | PointwiseMode::ReluFwd)
         }
         _ => true,
     };
     let is_float = graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float);
-    is_float && graph.nodes.iter().all(is_in_it) && sums < 2
+    is_float && graph.nodes.iter().all(is_in_it) && sums < 2 && has_relu
 }
 
 /// Whether a graph consists of an operation that multiplies matrices and something else: NVIDIA's libraries multiply about twice as fast
@@ -228,7 +230,7 @@ mod tests {
         let is_left_alone =
             |more: &[PointwiseMode], of, channels| is_better_apart(&graph(more, of, channels));
         for more in [&[][..], &[add], &[add, relu]] {
-            assert!(!is_left_alone(more, float, 64), "{more:?}");
+            assert_eq!(is_left_alone(more, float, 64), more == [add], "{more:?}");
             assert!(!is_left_alone(more, half, 1), "{more:?}");
             assert_eq!(is_left_alone(more, half, 64), !more.is_empty(), "{more:?}");
             assert_eq!(is_left_alone(more, (DataType::Half, [1, 3, 1, 1]), 1), !more.is_empty(), "{more:?}");

@@ -254,6 +254,13 @@ mod tests {
         assert_eq!(parts(3), [["product", "sum", "relu"]]);
         assert_eq!(parts(2), [vec!["product", "sum"], vec!["relu"]]);
         assert_eq!(parts(1), [["product"], ["sum"], ["relu"]]);
+        // An epilogue that is only accepted whole.
+        let is_whole = |graph: &Graph| {
+            let is_pointwise = |node: &Node| matches!(node.operation, Operation::Pointwise(_));
+            graph.nodes.len() == 3 || graph.nodes.iter().all(is_pointwise)
+        };
+        let graphs = program(&x(), false).divide_into_parts("n", &is_whole, true).unwrap();
+        assert_eq!(nodes(&graphs), [["product", "sum", "relu"]]);
     }
 
     #[test]
