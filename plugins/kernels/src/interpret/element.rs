@@ -43,16 +43,30 @@ pub fn decode(bytes: &[u8], scalar: Scalar) -> u64 {
 
 /// The nearest value of a type.
 pub(super) fn rounded(real: f64, scalar: Scalar) -> u64 {
-    decode(&encode(real.to_bits(), scalar), scalar)
+    let near = match scalar {
+        Scalar::F16 => to_half(real).to_f64(),
+        Scalar::Bf16 => to_bfloat16(real).to_f64(),
+        Scalar::F32 => f64::from(real as f32),
+        Scalar::F64 => real,
+        _ => return decode(&encode(real.to_bits(), scalar), scalar),
+    };
+    near.to_bits()
 }
 
 /// A whole number in a type, with wrapping.
 pub(super) fn wrapped(whole: i64, scalar: Scalar) -> u64 {
-    decode(&encode(whole as u64, scalar), scalar)
+    match scalar {
+        Scalar::I8 => i64::from(whole as i8) as u64,
+        Scalar::U8 => u64::from(whole as u8),
+        Scalar::I32 => i64::from(whole as i32) as u64,
+        Scalar::I64 => whole as u64,
+        _ => decode(&encode(whole as u64, scalar), scalar),
+    }
 }
 
 pub(super) fn convert(cell: u64, from: Scalar, to: Scalar) -> u64 {
     match (from.is_float(), to.is_float()) {
+        _ if from == to => cell,
         (true, true) => rounded(f64::from_bits(cell), to),
         (false, true) => rounded(cell as i64 as f64, to),
         (true, false) => {

@@ -99,23 +99,24 @@ impl Store<'_, '_> {
             Memory::Shared(shared) => {
                 let (epoch, copies) = (self.epoch, &self.copies);
                 let array = self.arrays.get_mut(shared.0 as usize).ok_or("no such array")?;
-                let name = format!("element {index} of shared array {}", shared.0);
-                let place = usize::try_from(index).map_err(|_| format!("thread {who} reads {name}"))?;
-                let record =
-                    array.records.get_mut(place).ok_or_else(|| format!("thread {who} reads {name}"))?;
+                let name = || format!("element {index} of shared array {}", shared.0);
+                let outside = || format!("thread {who} reads {}", name());
+                let place = usize::try_from(index).map_err(|_| outside())?;
+                let record = array.records.get_mut(place).ok_or_else(outside)?;
                 if !record.has_value {
-                    return Err(format!("{name} is read before it is written"));
+                    return Err(format!("{} is read before it is written", name()));
                 }
                 if record.written.epoch == epoch && record.written.who != who {
                     return Err(format!(
-                        "{name} is read by {who} and written by {} without a barrier between",
+                        "{} is read by {who} and written by {} without a barrier between",
+                        name(),
                         record.written.who
                     ));
                 }
                 if let Some((thread, group)) = record.copied
                     && copies.get(thread as usize).is_none_or(|copies| copies.seen <= group)
                 {
-                    return Err(format!("{name} is read before its copy was waited for"));
+                    return Err(format!("{} is read before its copy was waited for", name()));
                 }
                 let same = record.read == Mark { epoch, who } || record.read.epoch != epoch;
                 record.read = Mark { epoch, who: if same { who } else { MANY } };
@@ -156,14 +157,15 @@ impl Store<'_, '_> {
             Memory::Shared(shared) => {
                 let epoch = self.epoch;
                 let array = self.arrays.get_mut(shared.0 as usize).ok_or("no such array")?;
-                let name = format!("element {index} of shared array {}", shared.0);
-                let place = usize::try_from(index).map_err(|_| format!("thread {who} writes {name}"))?;
-                let record =
-                    array.records.get_mut(place).ok_or_else(|| format!("thread {who} writes {name}"))?;
+                let name = || format!("element {index} of shared array {}", shared.0);
+                let outside = || format!("thread {who} writes {}", name());
+                let place = usize::try_from(index).map_err(|_| outside())?;
+                let record = array.records.get_mut(place).ok_or_else(outside)?;
                 for mark in [record.written, record.read] {
                     if mark.epoch == epoch && mark.who != who {
                         return Err(format!(
-                            "{name} is written by {who} and accessed by {} without a barrier between",
+                            "{} is written by {who} and accessed by {} without a barrier between",
+                            name(),
                             mark.who
                         ));
                     }

@@ -130,15 +130,17 @@ impl<'a> Machine<'a, '_> {
             return Err(format!("tiles {sum:?}, {a:?} and {b:?} do not multiply"));
         }
         let [m, n, k] = [shape.m as usize, shape.n as usize, shape.k as usize];
+        let converted = |tile: Tile, size: usize| -> Vec<u64> {
+            let cells = &self.tiles[tile.0 as usize][group * size..(group + 1) * size];
+            cells.iter().map(|cell| convert(*cell, shape.operand, shape.sum)).collect()
+        };
+        let (a, b) = (converted(a, m * k), converted(b, k * n));
         for row in 0..m {
             for column in 0..n {
                 let own = group * m * n + row * n + column;
                 let mut total = self.tiles[sum.0 as usize][own];
                 for i in 0..k {
-                    let x = self.tiles[a.0 as usize][group * m * k + row * k + i];
-                    let y = self.tiles[b.0 as usize][group * k * n + i * n + column];
-                    let [x, y] = [x, y].map(|cell| convert(cell, shape.operand, shape.sum));
-                    total = multiply_add(x, y, total, shape.sum);
+                    total = multiply_add(a[row * k + i], b[i * n + column], total, shape.sum);
                 }
                 self.tiles[sum.0 as usize][own] = total;
             }

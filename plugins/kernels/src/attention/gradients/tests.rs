@@ -22,11 +22,29 @@ struct Expected<'a> {
     mask: &'a [f64],
     lengths: [[usize; 2]; 2],
     dropped: &'a Dropped,
+    /// Those of all scores.
+    slopes: Vec<[f64; 2]>,
 }
 
 impl Expected<'_> {
+    /// Computes all slopes, each of which many gradients need.
+    fn with_slopes(mut self) -> Self {
+        let Attention { batch, heads, queries, keys, .. } = self.own.attention;
+        let scores = 0..batch * heads * queries * keys;
+        let index = |at| {
+            [at / (heads * queries * keys), at / (queries * keys) % heads, at / keys % queries, at % keys]
+        };
+        self.slopes = scores.map(|at| self.computed(index(at))).collect();
+        self
+    }
+
     /// A probability with its dropout, and the gradient of its score.
     fn slope(&self, [sequence, head, query, key]: [usize; 4]) -> [f64; 2] {
+        let Attention { heads, queries, keys, .. } = self.own.attention;
+        self.slopes[((sequence * heads + head) * queries + query) * keys + key]
+    }
+
+    fn computed(&self, [sequence, head, query, key]: [usize; 4]) -> [f64; 2] {
         let Attention { heads, key_heads, value_heads, depth, value_depth, band, .. } = self.own.attention;
         let a = &self.own.attention;
         let [queries, keys] = self.lengths[sequence].map(|length| length as i64);
@@ -153,7 +171,9 @@ fn check(attention: &Attention, target: &Target) {
         mask: &mask_numbers,
         lengths,
         dropped: &dropped,
-    };
+        slopes: Vec::new(),
+    }
+    .with_slopes();
     for (of, dims) in [
         (Of::Queries, [batch, heads, queries, depth]),
         (Of::Keys, [batch, key_heads, keys, depth]),
