@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Check, Context, run_all, without_settings};
 use crate::Failure;
 use crate::c_program::{CLANGS, Language, Program, SANITIZERS, build_plugins, no_sanitizers};
+use crate::extent::Extent;
 use crate::install::PLUGINS;
 use crate::process::{command, run_within};
 use crate::steps::Steps;
@@ -40,9 +41,13 @@ pub fn run(context: &Context, steps: &mut Steps) {
     if !steps.run("plugins with and without defects", plugins) {
         return;
     }
+    let sanitized = no_sanitizers().is_ok_and(|reason| reason.is_none());
     let checks: Vec<Check> = sources
         .iter()
-        .filter(|source| !context.left_out.contains(&context.workspace.relative(source).as_str()))
+        .filter(|source| {
+            let path = context.workspace.relative(source);
+            !context.left_out.contains(&path.as_str()) && is_plain(context.extent, sanitized, &path)
+        })
         .map(|source| -> Check {
             (context.workspace.relative(source), Box::new(|| compile_and_run(context, source)))
         })
@@ -56,6 +61,17 @@ pub fn run(context: &Context, steps: &mut Steps) {
         Ok(()) => under_valgrind(context),
         Err(missing) => Ok(format!("left out: {missing}")),
     });
+}
+
+/// Whether a program is also run without sanitizers: they make the same checks of the C++ classes and more, so for a change once is
+/// enough.
+fn is_plain(extent: Extent, sanitized: bool, path: &str) -> bool {
+    extent.is_whole() || !sanitized || !is_of_classes(path)
+}
+
+/// Whether a program is run by all compilers and with sanitizers.
+fn is_of_classes(path: &str) -> bool {
+    path.starts_with("c_tests/cpp") && path != TIMED
 }
 
 /// A compiler's name, why it is missing, and the command.
@@ -81,10 +97,7 @@ fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) 
             steps.leave_out(&format!("programs of the C++ classes, {name}"), &reason);
             continue;
         }
-        let classes = sources.iter().filter(|source| {
-            let path = context.workspace.relative(source);
-            path.starts_with("c_tests/cpp") && path != TIMED
-        });
+        let classes = sources.iter().filter(|source| is_of_classes(&context.workspace.relative(source)));
         let checks: Vec<Check> = classes
             .map(|source| -> Check {
                 let path = context.workspace.relative(source);
@@ -198,4 +211,20 @@ fn prepare(test: &mut Command, folder: &Path) -> Result<(), Failure> {
         .env("HIPDNN_TEST_PLUGINS", plugins)
         .env("HIPDNN_TEST_SHIPPED", shipped.join(" "));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_a_change_classes_run_once() {
+        let classes = "c_tests/cpp/tuning.cpp";
+        assert!(!is_plain(Extent::Change, true, classes));
+        assert!(is_plain(Extent::Change, false, classes) && is_plain(Extent::Whole, true, classes));
+        // Those that sanitizers do not run.
+        assert!(
+            is_plain(Extent::Change, true, TIMED) && is_plain(Extent::Change, true, "c_tests/api/engines.c")
+        );
+    }
 }

@@ -114,7 +114,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "c",
-        about: "C and C++ programs; as a whole, those of the C++ classes also by clang",
+        about: "C and C++ programs; as a whole, those of the C++ classes also without sanitizers and by clang",
         tools: &[&CC, &CXX],
         staged: true,
         run: c::run,
