@@ -431,46 +431,6 @@ def test_large_numbers():
     check([made("Sign", "x", "y", "")], {"x": x}, {"y": TensorProto.FLOAT16})
 
 
-def test_places_of_a_grid():
-    x, grid = floats(2, 3, 7, 5), floats(2, 9, 11, 2) * 0.9
-    for mode in ("linear", "nearest", "cubic"):
-        for padding in ("zeros", "border", "reflection"):
-            for corners in (0, 1):
-                of = {"mode": mode, "padding_mode": padding, "align_corners": corners}
-                check([made("GridSample", "x g", "y", "", **of)], {"x": x, "g": grid}, {"y": TensorProto.FLOAT})
-    volume = {"x": floats(1, 2, 4, 5, 6), "g": floats(1, 3, 4, 5, 3)}
-    check([made("GridSample", "x g", "y", "", mode="linear")], volume, {"y": TensorProto.FLOAT})
-
-
-def test_boxes_that_overlap():
-    """A result whose rows are counted at the end, and nodes that read it."""
-    corners = RANDOM.random((2, 60, 2)).astype(np.float32)
-    feeds = {
-        "boxes": np.concatenate([corners, corners + RANDOM.random((2, 60, 2)).astype(np.float32) * 0.4], -1),
-        "scores": RANDOM.random((2, 3, 60)).astype(np.float32).round(1),
-    }
-    limits = {"most": np.array([9], np.int64), "iou": np.array([0.3], np.float32), "least": np.array([0.4], np.float32)}
-    outputs = {"y": TensorProto.INT64}
-    for inputs in ("boxes scores most iou least", "boxes scores most iou", "boxes scores most", "boxes scores"):
-        for centered in (0, 1):
-            node = made("NonMaxSuppression", inputs, "y", "", center_point_box=centered)
-            own = {name: of for name, of in limits.items() if name in inputs.split()}
-            check([node], feeds, outputs, own)
-            check([node], {**feeds, **own}, outputs)
-    none = {**limits, "least": np.array([2], np.float32)}
-    node = made("NonMaxSuppression", "boxes scores most iou least", "y", "")
-    check([node], feeds, outputs, none)
-    weights = {**limits, "two": np.array([2], np.int64), "table": floats(60, 4)}
-    readers = [
-        made("Sigmoid", "scores", "s", ""),
-        made("NonMaxSuppression", "boxes s most iou least", "y", ""),
-        helper.make_node("Gather", ["y", "two"], ["i"], name="columns", axis=1),
-        made("Gather", "table i", "t", "", axis=0),
-        made("Exp", "t", "z", ""),
-    ]
-    check(readers, feeds, {**outputs, "z": TensorProto.FLOAT}, weights)
-
-
 def main():
     return provider.run_tests(globals())
 

@@ -142,7 +142,9 @@ fn run_steps(
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
         steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
         steps.run(&format!("open sizes with {name}"), || Ok(last(&python("shape_tests.py", &[])?)));
-        steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
+        for script_name in ["operator_tests.py", "detector_tests.py"] {
+            steps.run(&format!("{script_name} with {name}"), || Ok(last(&python(script_name, &[])?)));
+        }
         steps.run(&format!("a request's bits in any batch with {name}"), || {
             Ok(last(&python("invariance_tests.py", &[])?))
         });

@@ -3,12 +3,15 @@
 use super::Cost::Light;
 use super::own::one;
 use super::{Operator, onnx};
-use crate::lowering::{Lowered, Lowering, refuse};
+use crate::lowering::{Lowered, Lowering, Reason, refuse};
 use crate::model::{Constant, Element, Node};
-use crate::steps::{Beyond, Grid, Interpolation, Suppression};
+use crate::steps::{Beyond, Grid, Interpolation, Regions, Suppression};
 
-pub const OPERATORS: &[Operator] =
-    &[onnx("GridSample", (16, 22), Light, grid_sample), onnx(SUPPRESSION, (10, 11), Light, suppression)];
+pub const OPERATORS: &[Operator] = &[
+    onnx("GridSample", (16, 22), Light, grid_sample),
+    onnx("RoiAlign", (10, 22), Light, regions),
+    onnx(SUPPRESSION, (10, 11), Light, suppression),
+];
 
 const SUPPRESSION: &str = "NonMaxSuppression";
 
@@ -87,5 +90,51 @@ fn grid_sample(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let dims = [*batch, *channels].into_iter().chain(outer.iter().copied()).collect();
     let own = Grid { interpolation, beyond, is_aligned: node.int("align_corners", 0) != 0 };
     let y = one(lowering, own, &[&x, &grid], (Element::Float, dims))?;
+    lowering.set(node, 0, y)
+}
+
+fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, regions, images) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    if x.element != Element::Float || regions.element != Element::Float || images.element != Element::Int64 {
+        return refuse(format!("elements are {}, expected float", x.element.name()));
+    }
+    let ([_, channels, height, width], [count, 4], [of]) =
+        (x.dims.as_slice(), regions.dims.as_slice(), images.dims.as_slice())
+    else {
+        return refuse(format!("images of dims {:?} and regions of {:?}", x.dims, regions.dims));
+    };
+    if (!lowering.guesses && count != of) || x.elements() == 0 {
+        return refuse(format!("images of dims {:?}, {count} regions and the images of {of}", x.dims));
+    }
+    // ONNX Runtime's maxima are those of weighted elements, not of samples.
+    if node.text("mode", "avg") != "avg" {
+        return refuse("regions are maxima");
+    }
+    let is_half_pixel = match node.text("coordinate_transformation_mode", "half_pixel") {
+        // The first definition has no such attribute.
+        "half_pixel" => node.since >= 16,
+        "output_half_pixel" => false,
+        other => return refuse(format!("coordinate_transformation_mode is {other:?}")),
+    };
+    let bins = ["output_height", "output_width"].map(|name| node.int(name, 1));
+    let samples = usize::try_from(node.int("sampling_ratio", 0));
+    let ([Ok(tall), Ok(wide)], Ok(samples)) = (bins.map(usize::try_from), samples) else {
+        return refuse(format!("{bins:?} bins"));
+    };
+    let [of_rows, of_columns] = bins;
+    // Vectors of channels are worth a copy that is smaller than what is read.
+    let read = count.saturating_mul(of_rows * of_columns).saturating_mul(4);
+    let is_channels_last = x.is_channels_last() || read > *height * *width;
+    let order: &[usize] = if is_channels_last { &[0, 2, 3, 1] } else { &[0, 1, 2, 3] };
+    let image = x.permuted(order).ok_or_else(|| Reason("no such axis".to_owned()))?;
+    let own = Regions {
+        bins: [tall, wide],
+        samples,
+        scale: node.float("spatial_scale", 1.0),
+        is_half_pixel,
+        is_channels_last,
+    };
+    let dims = vec![*count, *channels, of_rows, of_columns];
+    let y = one(lowering, own, &[&image, &regions, &images], (Element::Float, dims))?;
     lowering.set(node, 0, y)
 }

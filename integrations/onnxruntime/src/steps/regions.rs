@@ -1,0 +1,171 @@
+//! Regions of images, resampled to a grid of bins.
+
+use super::divided;
+use crate::lowering::{OnHost, Shared, Slab};
+use crate::threads::Parallel;
+
+/// Reads packed images, regions `[R, 4]` and the image of each; writes means `[R, C, bins, bins]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions {
+    /// The bins along each axis.
+    pub bins: [usize; 2],
+    /// The samples along each axis of a bin; 0 for one for each element that it covers.
+    pub samples: usize,
+    /// The size of an element of the image, in units of the regions' corners.
+    pub scale: f32,
+    /// Whether elements are at the middles of their unit, and regions may be smaller than one.
+    pub is_half_pixel: bool,
+    /// Whether images are `[N, H, W, C]`, not `[N, C, H, W]`.
+    pub is_channels_last: bool,
+}
+
+/// Two neighbours along an axis with their weights; none beyond the image.
+type Pair = Option<[(usize, f32); 2]>;
+
+impl Regions {
+    /// The samples of all bins along an axis, and the number of those of a bin.
+    fn along(self, [from, to]: [f32; 2], bins: usize, size: usize) -> (Vec<Pair>, usize) {
+        let offset = if self.is_half_pixel { 0.5 } else { 0.0 };
+        let (from, to) = (from * self.scale - offset, to * self.scale - offset);
+        let length = if self.is_half_pixel { to - from } else { (to - from).max(1.0) };
+        let bin = length / bins as f32;
+        // A region is not read more often than all images have elements.
+        let samples = if self.samples > 0 { self.samples } else { bin.ceil().clamp(0.0, 4096.0) as usize };
+        let sample = |at: usize| {
+            let (of, inside) = (at / samples, at % samples);
+            let x = from + of as f32 * bin + (inside as f32 + 0.5) * bin / samples as f32;
+            // NaN is outside as well.
+            if !(x >= -1.0 && x <= size as f32) {
+                return None;
+            }
+            let x = x.max(0.0);
+            let low = x as usize;
+            if low + 1 >= size {
+                let last = size.saturating_sub(1);
+                return Some([(last, 1.0), (last, 0.0)]);
+            }
+            let behind = x - low as f32;
+            Some([(low, 1.0 - behind), (low + 1, behind)])
+        };
+        ((0..bins * samples).map(sample).collect(), samples)
+    }
+
+    /// Calls `each` with every sample of a bin: the places of four elements with their weights.
+    fn bin(rows: &[Pair], columns: &[Pair], width: usize, each: &mut impl FnMut([usize; 4], [f32; 4])) {
+        for [top, bottom] in rows.iter().flatten() {
+            for [left, right] in columns.iter().flatten() {
+                let place = |y: &(usize, f32), x: &(usize, f32)| y.0 * width + x.0;
+                each(
+                    [place(top, left), place(top, right), place(bottom, left), place(bottom, right)],
+                    [top.1 * left.1, top.1 * right.1, bottom.1 * left.1, bottom.1 * right.1],
+                );
+            }
+        }
+    }
+
+    /// Computes a region of an image to `[C, bins, bins]`.
+    fn region(self, image: &[f32], [channels, height, width]: [usize; 3], of: &[f32; 4], to: &mut [f32]) {
+        let [left, top, right, bottom] = *of;
+        let [tall, wide] = self.bins;
+        let (rows, of_bin) = self.along([top, bottom], tall, height);
+        let (columns, of_column) = self.along([left, right], wide, width);
+        let count = (of_bin * of_column).max(1) as f32;
+        let bins = tall * wide;
+        let mut sums = vec![0.0_f32; if self.is_channels_last { channels } else { 0 }];
+        let mut taps: Vec<([usize; 4], [f32; 4])> = Vec::new();
+        for at in 0..bins {
+            let part = |of: &[Pair], at: usize, samples: usize| {
+                of.get(at * samples..(at + 1) * samples).unwrap_or(&[]).to_vec()
+            };
+            let (rows, columns) = (part(&rows, at / wide, of_bin), part(&columns, at % wide, of_column));
+            if self.is_channels_last {
+                sums.fill(0.0);
+                Self::bin(&rows, &columns, width, &mut |places, [a, b, c, d]| {
+                    let [p, q, r, s] =
+                        places.map(|of| image.get(of * channels..(of + 1) * channels).unwrap_or(&[]));
+                    for ((((sum, p), q), r), s) in sums.iter_mut().zip(p).zip(q).zip(r).zip(s) {
+                        *sum += a * p + b * q + c * r + d * s;
+                    }
+                });
+                let places = to.iter_mut().skip(at).step_by(bins);
+                places.zip(&sums).for_each(|(to, sum)| *to = sum / count);
+                continue;
+            }
+            taps.clear();
+            Self::bin(&rows, &columns, width, &mut |places, weights| taps.push((places, weights)));
+            let planes = image.chunks_exact((height * width).max(1));
+            for (to, plane) in to.iter_mut().skip(at).step_by(bins).zip(planes) {
+                let mut sum = 0.0;
+                for (places, weights) in &taps {
+                    let element = |at: &usize| plane.get(*at).copied().unwrap_or(0.0);
+                    sum += places.iter().zip(weights).map(|(at, weight)| weight * element(at)).sum::<f32>();
+                }
+                *to = sum / count;
+            }
+        }
+    }
+}
+
+impl OnHost for Regions {
+    unsafe fn run(
+        &self,
+        reads: &[Slab<'_>],
+        writes: &[Slab<'_>],
+        parallel: Parallel<'_>,
+    ) -> Result<(), String> {
+        let [image, regions, images] = reads else { return Err("regions of no image".to_owned()) };
+        let dim = |axis: usize| usize::try_from(image.dim(axis)).unwrap_or(0);
+        let sizes = if self.is_channels_last { [dim(3), dim(1), dim(2)] } else { [dim(1), dim(2), dim(3)] };
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
+        let (elements, regions, images) =
+            unsafe { (image.items::<f32>()?, regions.items::<f32>()?, images.integers()?) };
+        let regions = regions.as_chunks::<4>().0;
+        let size: usize = sizes.iter().product();
+        if let Some(of) = images.iter().find(|of| !usize::try_from(**of).is_ok_and(|of| of < dim(0))) {
+            return Err(format!("image {of} of {}", dim(0)));
+        }
+        let [bins, channels] = [self.bins.iter().product::<usize>(), sizes.first().copied().unwrap_or(0)];
+        let to = Shared(writes);
+        divided(regions.len(), bins * channels * 64, parallel, &|range| {
+            let mut line = vec![0.0; bins * channels];
+            for at in range {
+                let (Some(region), Some(of)) = (regions.get(at), images.get(at)) else { continue };
+                let of = usize::try_from(*of).unwrap_or(0);
+                let image = elements.get(of * size..(of + 1) * size).unwrap_or(&[]);
+                self.region(image, sizes, region, &mut line);
+                // SAFETY: the result has these elements for each region, which only this thread writes.
+                to.get(0).into_iter().for_each(|to| unsafe { to.put(at * line.len(), &line) });
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_layouts_are_sampled_alike() {
+        let of =
+            Regions { bins: [2, 3], samples: 0, scale: 0.5, is_half_pixel: true, is_channels_last: true };
+        let sizes = [3, 4, 5];
+        let first: Vec<f32> = (0..60).map(|at| (at * 37 % 61) as f32).collect();
+        let last: Vec<f32> = (0..60).map(|at| first[at % 3 * 20 + at / 3]).collect();
+        for region in [[1.0, 2.0, 9.0, 7.0], [-6.0, -3.0, 30.0, 0.5], [4.0, 4.0, 4.0, 4.0], [f32::NAN; 4]] {
+            let (mut a, mut b) = (vec![1.0; 18], vec![2.0; 18]);
+            of.region(&last, sizes, &region, &mut a);
+            Regions { is_channels_last: false, ..of }.region(&first, sizes, &region, &mut b);
+            assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4), "{region:?}: {a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_region_of_whole_elements_is_itself() {
+        let of =
+            Regions { bins: [2, 2], samples: 1, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+        let mut to = [0.0; 4];
+        of.region(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], [1, 3, 3], &[1.0, 1.0, 3.0, 3.0], &mut to);
+        assert_eq!(to, [5.0, 6.0, 8.0, 9.0]);
+    }
+}
