@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
 use crate::lowering::{Bound, Folds, Graphs, Host, Lowered, Lowering, Place, Reason, Slab, View, elements};
 use crate::memory::Memory;
-use crate::model::{Model, ValueId};
+use crate::model::{Element, Model, ValueId};
 use crate::operators::{self, Operator};
 use crate::options::{Options, Pool};
 use crate::partition::known;
@@ -26,6 +26,7 @@ use crate::weights::Weights;
 
 mod attention;
 mod bits;
+mod chain;
 mod copy;
 mod device;
 mod division;
@@ -37,6 +38,7 @@ mod planning;
 mod record;
 mod replay;
 
+pub use chain::Chain;
 pub use division::{check, digest, divide, plain};
 
 pub use inputs::{Input, Output, Residence};
@@ -76,8 +78,6 @@ pub struct Subgraph {
     folds: Folds,
     /// Inputs whose integers are raised to a dimension of another input: index among the parameters, input, axis.
     floors: Vec<(usize, usize, usize)>,
-    /// The outputs whose number of rows is only known after a run.
-    open: Vec<usize>,
     /// The plans in use.
     stages: Mutex<Stages>,
     /// Where the plans of the session share packed weights, if the engine does.
@@ -94,7 +94,10 @@ pub struct Prepared {
     stages: Vec<Ready>,
     scratch: usize,
     workspace: usize,
+    /// The dimensions of the model's outputs, and behind them those of the sizes of `late`.
     outputs: Vec<Vec<i64>>,
+    /// The outputs one of whose dimensions is only known after a run, each with that axis.
+    late: Vec<(usize, usize)>,
     data: HashMap<usize, Arc<Memory>>,
     copies: Copies,
     /// The inputs that are continued in place, each with its output.
@@ -141,7 +144,6 @@ impl Subgraph {
             Some((at, input(other)?, axis))
         });
         let floors = floors.collect();
-        let open = overlap::open_outputs(&model);
         let mut subgraph = Self {
             name: name.to_owned(),
             operators: model.nodes.iter().map(operators::find).collect(),
@@ -156,7 +158,6 @@ impl Subgraph {
             scratch: Mutex::default(),
             folds: Folds::default(),
             floors,
-            open,
             stages: Mutex::default(),
             weights,
             saved,
@@ -243,19 +244,22 @@ impl Subgraph {
 
     /// The bytes of each output with these dimensions.
     fn output_sizes(&self, dims: &[Vec<i64>]) -> Vec<usize> {
-        let size = |(id, dims): (&ValueId, &Vec<i64>)| {
-            let element = self.model.values.get(*id).and_then(|value| value.element);
+        let size = |(at, dims): (usize, &Vec<i64>)| {
+            let element = match self.model.outputs.get(at) {
+                Some(id) => self.model.values.get(*id).and_then(|value| value.element),
+                None => Some(Element::Int64),
+            };
             usize::try_from(elements(dims)).unwrap_or(0) * element.map_or(0, |element| element.size())
         };
-        self.model.outputs.iter().zip(dims).map(size).collect()
+        dims.iter().enumerate().map(size).collect()
     }
 
     fn failure(&self, text: &str) -> Failure {
         Failure::ep(format!("subgraph {}: {text}", self.name))
     }
 
-    /// The program for a shape.
-    fn lower(&self, dims: &[&[i64]], integers: &Integers) -> Result<Graphs> {
+    /// The program for a shape, and the outputs whose size is only known after a run, each with the axis of that size.
+    fn lower(&self, dims: &[&[i64]], integers: &Integers) -> Result<(Graphs, Vec<(usize, usize)>)> {
         let model = &self.model;
         let mut lowering = Lowering::whole(model);
         lowering.folds = Some(&self.folds);
@@ -287,10 +291,18 @@ impl Subgraph {
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
         }
         let outputs = model.outputs.iter().map(|id| lowering.of(*id).cloned()).collect::<Option<Vec<View>>>();
-        let outputs = outputs.ok_or_else(|| self.failure("an output is not computed"))?;
+        let mut outputs = outputs.ok_or_else(|| self.failure("an output is not computed"))?;
+        let mut late = Vec::new();
+        for of in &lowering.late {
+            if let Some(at) = model.outputs.iter().position(|id| *id == of.value) {
+                late.push((at, of.axis));
+                outputs.push(of.size.clone());
+            }
+        }
         let program = &mut lowering.program;
         program.finish(&outputs).map_err(|text| self.failure(&text))?;
-        divide(self.library, &self.engines, program, &self.name).map_err(|text| self.failure(&text))
+        let graphs = divide(self.library, &self.engines, program, &self.name);
+        Ok((graphs.map_err(|text| self.failure(&text))?, late))
     }
 
     /// Executes the subgraph. `output` makes output `at` with its dimensions, and returns its memory; `parallel` has threads for
@@ -317,10 +329,12 @@ impl Subgraph {
             }
         }
         let prepared = self.plan(&dims, &integers)?;
-        let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| match self.open.contains(&at) {
-            true => Ok(Output::LATER),
-            false => output(at, dims),
-        });
+        let count = self.model.outputs.len();
+        let outputs =
+            prepared.outputs.iter().enumerate().map(|(at, dims)| match prepared.is_late(at, count) {
+                true => Ok(Output::LATER),
+                false => output(at, dims),
+            });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         if let Some(on_gpu) = &self.on_gpu {
             // SAFETY: the inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns, as

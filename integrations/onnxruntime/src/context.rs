@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::plain_file;
 use serde_json::{Value as Json, json};
 
 use crate::base64;
-use crate::compiled::Subgraph;
+use crate::compiled::Chain;
 use crate::failure::{Failure, Result};
 use crate::model::{Attribute, Model, Node, save};
 use crate::options::Wanted;
@@ -68,7 +68,7 @@ pub fn fit(text: &str) -> Fit {
 
 /// The attributes of a subgraph's node. Data outside of the node is written beside the compiled model.
 pub fn save(
-    subgraph: &Subgraph,
+    subgraph: &Chain,
     engine: &str,
     wanted: &Wanted,
     model: &Path,

@@ -1,7 +1,7 @@
 //! A session's execution provider: claims nodes and compiles them.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::graph::Graph;
 
-use crate::compiled::{self, Residence, Subgraph};
+use crate::compiled::{self, Chain, Residence};
 use crate::context;
 use crate::failure::{Failure, Result};
 use crate::hash::Map;
@@ -30,6 +30,7 @@ use crate::weights::Weights;
 
 mod compute;
 mod saved;
+mod steps;
 
 use compute::Compute;
 
@@ -63,6 +64,8 @@ pub struct Ep {
     memory: *const OrtMemoryDevice,
     /// The engine's answers about graphs.
     answers: Mutex<Answers>,
+    /// The names of values that groups of several steps write.
+    stepped: Mutex<HashSet<String>>,
     /// Where the session's plans share packed weights, if the engine has such a store.
     weights: Option<Arc<Weights>>,
     /// What made it, and releases it.
@@ -117,6 +120,7 @@ impl Ep {
             has_taken: AtomicBool::new(false),
             memory: memory.unwrap_or(ptr::null()),
             answers: Mutex::default(),
+            stepped: Mutex::default(),
             weights,
             _factory: factory,
         };
@@ -160,7 +164,8 @@ impl Ep {
         answer
     }
 
-    fn verdicts(&self, model: &Model) -> Vec<Verdict> {
+    /// The decisions about nodes, and the steps of each in its group.
+    fn verdicts(&self, model: &Model) -> (Vec<Verdict>, Vec<usize>) {
         let mut samples = Samples::new(model);
         let mut candidates: Vec<_> = model
             .nodes
@@ -185,7 +190,9 @@ impl Ep {
                 partition::judge(model, node, self.options.take, &mut samples, &|lowering| self.ask(lowering))
             })
             .collect();
-        let mut verdicts = partition::divide_by_shapes(model, &mut candidates, self.options.take, samples);
+        // On GPUs nothing is read between steps.
+        let way = (self.options.take, self.engines.gpu().is_none());
+        let (mut verdicts, steps) = partition::divide_by_shapes(model, &mut candidates, way, samples);
         // Each compiled subgraph is one.
         let taken = |verdict: &Verdict| match verdict {
             Verdict::Taken(group) => *group + 1,
@@ -198,7 +205,7 @@ impl Ep {
                 next += 1;
             }
         }
-        verdicts
+        (verdicts, steps)
     }
 
     /// The subgraph of a fused node, one of `count` of a graph, and the path of its model.
@@ -210,7 +217,7 @@ impl Ep {
         graph: *const OrtGraph,
         node: *const OrtNode,
         count: usize,
-    ) -> Result<(Subgraph, PathBuf)> {
+    ) -> Result<(Chain, PathBuf)> {
         let ort = self.ort;
         // SAFETY: graph and node are alive during the call, as this function requires.
         let (mut model, name, path) = unsafe {
@@ -219,7 +226,8 @@ impl Ep {
             (model::of_fused(ort, graph, node)?, name, PathBuf::from(path))
         };
         let mut saved = HashMap::new();
-        if model.nodes.iter().any(context::is_own) {
+        let is_loaded = model.nodes.iter().any(context::is_own);
+        if is_loaded {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let loaded = context::load(&model, &folder)?;
             (model, saved) = (loaded.model, loaded.plans);
@@ -229,10 +237,11 @@ impl Ep {
             options.pool = if count > FEW_SUBGRAPHS { Pool::Session } else { Pool::Engine };
         }
         let place = if self.memory.is_null() { Residence::Host } else { Residence::Gpu };
-        let engines = self.engines.clone();
-        let saved = (self.weights.clone(), saved);
-        let subgraph = Subgraph::new(&name, model, options, (self.library, engines, place), saved)?;
-        Ok((subgraph, path))
+        let steps = self.steps(&model, is_loaded);
+        let saved = (self.weights.as_ref(), saved);
+        let chain =
+            Chain::new((&name, model), &steps, &options, (self.library, &self.engines, place), saved)?;
+        Ok((chain, path))
     }
 
     fn capability(&self, graph: *const OrtGraph, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
@@ -246,10 +255,13 @@ impl Ep {
         } else {
             None
         };
-        let verdicts = match reason {
-            Some(reason) => source.raw.iter().map(|_| Verdict::Left(reason.to_owned())).collect(),
+        let (verdicts, steps) = match reason {
+            Some(reason) => {
+                (source.raw.iter().map(|_| Verdict::Left(reason.to_owned())).collect(), Vec::new())
+            }
             None => self.verdicts(&source.model),
         };
+        self.note_steps(&source.model, &verdicts, &steps);
         let groups = verdicts.iter().filter_map(|verdict| match verdict {
             Verdict::Taken(group) => Some(*group + 1),
             Verdict::Left(_) => None,
@@ -454,6 +466,7 @@ unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtSt
     let ep = unsafe { of(ep) };
     guard(ep.ort, "OnSessionInitializationEnd", || {
         *ep.answers.lock().unwrap_or_else(PoisonError::into_inner) = Answers::default();
+        ep.stepped.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     })
 }

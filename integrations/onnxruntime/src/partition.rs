@@ -2,6 +2,7 @@
 //!
 //! Nodes claimed together must be convex: no path between two of them leads through a node outside. Each node gets a phase, the
 //! number of times that a path to it leaves supported nodes; claimed nodes of one phase are convex, and so are their connected parts.
+//! A group runs in steps: what decides a later one's shapes is computed by an earlier one.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::lowering::{Lowering, Step, View, elements};
 use crate::model::{Dim, Model, Node, ValueId};
 use crate::operators::{Cost, is_open};
 use crate::options::Take;
-use crate::samples::{Alone, Integers, Samples};
+use crate::samples::{self, Alone, Integers, Samples};
 
 /// Subgraphs with fewer operations are not claimed: calling them costs as much.
 const LEAST_WORK: i64 = 200_000;
@@ -95,23 +96,26 @@ fn work(lowering: &Lowering<'_>) -> i64 {
 
 /// Divides the candidates into groups, each of which computes the integers that decide its shapes in its own nodes or reads them before it
 /// is planned. Nodes that need integers computed by other groups begin a new one.
+/// Where groups have steps, returns those of the nodes.
 pub fn divide_by_shapes(
     model: &Model,
     candidates: &mut [Result<Candidate, String>],
-    take: Take,
+    (take, has_steps): (Take, bool),
     mut samples: Samples,
-) -> Vec<Verdict> {
+) -> (Vec<Verdict>, Vec<usize>) {
     // Without integers that follow from shapes, no group needs those of another.
     if !samples.knows_integers() {
-        return divide(model, candidates, take);
+        return divide(model, candidates, take, has_steps);
     }
     loop {
-        let verdicts = divide(model, candidates, take);
-        let mut known: HashMap<usize, Integers> = HashMap::new();
+        let (verdicts, steps) = divide(model, candidates, take, has_steps);
+        let mut known: HashMap<(usize, usize), Integers> = HashMap::new();
         let mut is_settled = true;
-        for ((node, verdict), candidate) in model.nodes.iter().zip(&verdicts).zip(candidates.iter_mut()) {
+        let of_nodes = model.nodes.iter().zip(&verdicts).zip(&steps);
+        for (((node, verdict), step), candidate) in of_nodes.zip(candidates.iter_mut()) {
             let (Verdict::Taken(group), Ok(of)) = (verdict, &mut *candidate) else { continue };
-            samples.exchange(known.remove(group).unwrap_or_default());
+            let place = (*group, *step);
+            samples.exchange(known.remove(&place).unwrap_or_default());
             match samples.first(model, node, &|alone| Ok(alone.lowering.guessed)) {
                 Ok(guessed) => {
                     let more = guessed.iter().filter(|value| !of.parameters.contains(value));
@@ -124,21 +128,80 @@ pub fn divide_by_shapes(
                     *candidate = Err(reason);
                 }
             }
-            known.insert(*group, samples.exchange(Integers::new()));
+            known.insert(place, samples.exchange(Integers::new()));
         }
         // Parameters only increase, and candidates decrease.
         if is_settled {
-            return verdicts;
+            return (verdicts, steps);
         }
     }
 }
 
-/// Divides the candidates into groups. Nodes that are not candidates keep their reason.
-pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Take) -> Vec<Verdict> {
+/// The steps of nodes that are one group, from 0 on.
+pub fn steps(model: &Model) -> Vec<usize> {
+    let (mut candidates, mut samples) = (Vec::new(), Samples::new(model));
+    for node in &model.nodes {
+        let guessed = samples.first(model, node, &|alone| Ok(alone.lowering.guessed));
+        // If no choice of sizes suits a node, what may be a shape is read when it is known.
+        let parameters = guessed.unwrap_or_else(|_| {
+            node.inputs.iter().flatten().copied().filter(|id| samples::may_be_shape(model, *id)).collect()
+        });
+        candidates.push(Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters }));
+    }
+    let (_, steps) = divide_by_shapes(model, &mut candidates, (Take::All, true), samples);
+    let mut used: Vec<usize> = steps.clone();
+    used.sort_unstable();
+    used.dedup();
+    steps.iter().map(|step| used.binary_search(step).unwrap_or(0)).collect()
+}
+
+/// Divides the candidates into groups, and where groups have steps, returns those of the nodes. Nodes that are not candidates keep
+/// their reason.
+fn divide(
+    model: &Model,
+    candidates: &[Result<Candidate, String>],
+    take: Take,
+    has_steps: bool,
+) -> (Vec<Verdict>, Vec<usize>) {
     let mut writer = HashMap::new();
     for (at, node) in model.nodes.iter().enumerate() {
         writer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
     }
+    let is_candidate = |at: usize| candidates.get(at).is_some_and(Result::is_ok);
+    let fine = phases(model, candidates, &writer, true);
+    let (phases, steps) = if has_steps {
+        (phases(model, candidates, &writer, false), fine)
+    } else {
+        (fine, vec![0; model.nodes.len()])
+    };
+    let groups = connect(model, &is_candidate, &phases);
+    let mut verdicts: Vec<Verdict> = candidates
+        .iter()
+        .map(|candidate| Verdict::Left(candidate.as_ref().err().cloned().unwrap_or_default()))
+        .collect();
+    let mut number = 0;
+    for group in groups {
+        let verdict = match worth(&group, candidates, take) {
+            Ok(()) => Verdict::Taken(number),
+            Err(reason) => Verdict::Left(reason),
+        };
+        number += usize::from(matches!(verdict, Verdict::Taken(_)));
+        for at in group {
+            if let Some(to) = verdicts.get_mut(at) {
+                *to = verdict.clone();
+            }
+        }
+    }
+    (verdicts, steps)
+}
+
+/// The phases of nodes. `by_shapes` says whether what is needed at planning begins a new one.
+fn phases(
+    model: &Model,
+    candidates: &[Result<Candidate, String>],
+    writer: &HashMap<ValueId, usize>,
+    by_shapes: bool,
+) -> Vec<usize> {
     let is_candidate = |at: usize| candidates.get(at).is_some_and(Result::is_ok);
     let mut phases: Vec<usize> = Vec::with_capacity(model.nodes.len());
     for (at, node) in model.nodes.iter().enumerate() {
@@ -151,38 +214,13 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
             // Leaving supported nodes begins a new phase for nodes reached again later, and so do values needed at planning,
             // and those whose number is only known afterwards.
             let is_late = model.nodes.get(by).is_some_and(is_open);
-            let leaves = !own || is_late || parameters.is_some_and(|parameters| parameters.contains(&value));
-            phase + usize::from(is_candidate(by) && leaves)
+            let is_needed = is_late || parameters.is_some_and(|parameters| parameters.contains(&value));
+            phase + usize::from(is_candidate(by) && (!own || by_shapes && is_needed))
         });
         phases.push(phase.max().unwrap_or(0));
     }
-    with_readers(model, candidates, &writer, &mut phases);
-    let groups = connect(model, &is_candidate, &phases);
-    let mut verdicts: Vec<Verdict> = candidates
-        .iter()
-        .map(|candidate| Verdict::Left(candidate.as_ref().err().cloned().unwrap_or_default()))
-        .collect();
-    let mut number = 0;
-    for group in groups {
-        match worth(&group, candidates, take) {
-            Ok(()) => {
-                for at in group {
-                    if let Some(verdict) = verdicts.get_mut(at) {
-                        *verdict = Verdict::Taken(number);
-                    }
-                }
-                number += 1;
-            }
-            Err(reason) => {
-                for at in group {
-                    if let Some(verdict) = verdicts.get_mut(at) {
-                        *verdict = Verdict::Left(reason.clone());
-                    }
-                }
-            }
-        }
-    }
-    verdicts
+    with_readers(model, candidates, writer, &mut phases, by_shapes);
+    phases
 }
 
 /// Moves what is computed from constants alone, such as dequantized weights, to the first phase that reads it: no path leads to it. What
@@ -192,6 +230,7 @@ fn with_readers(
     candidates: &[Result<Candidate, String>],
     writer: &HashMap<ValueId, usize>,
     phases: &mut [usize],
+    by_shapes: bool,
 ) {
     let is_candidate = |at: usize| candidates.get(at).is_some_and(Result::is_ok);
     let mut is_constant = vec![false; model.nodes.len()];
@@ -213,7 +252,8 @@ fn with_readers(
         }
         let Some(Ok(own)) = candidates.get(at) else { continue };
         for (value, by) in node.reads().filter_map(|value| Some((value, writer.get(&value)?))) {
-            let latest = phase.saturating_sub(usize::from(own.parameters.contains(&value)));
+            let is_needed = by_shapes && own.parameters.contains(&value);
+            let latest = phase.saturating_sub(usize::from(is_needed));
             let least = first.entry(*by).or_insert(latest);
             *least = (*least).min(latest);
         }
@@ -311,7 +351,7 @@ mod tests {
             }
         };
         let candidates: Vec<_> = supported.iter().map(candidate).collect();
-        let verdicts = divide(&model(nodes), &candidates, Take::Profitable);
+        let (verdicts, _) = divide(&model(nodes), &candidates, Take::Profitable, false);
         let group = |verdict: &Verdict| match verdict {
             Verdict::Taken(group) => Some(*group),
             Verdict::Left(_) => None,
@@ -336,7 +376,7 @@ mod tests {
         model.values[9].is_constant = true;
         let candidate = || Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] });
         let candidates = [candidate(), candidate(), Err("no".to_owned()), candidate()];
-        let verdicts = divide(&model, &candidates, Take::Profitable);
+        let (verdicts, _) = divide(&model, &candidates, Take::Profitable, false);
         assert_eq!(verdicts[0], Verdict::Taken(0));
         assert_eq!([&verdicts[1], &verdicts[3]], [&Verdict::Taken(1); 2]);
     }
@@ -349,7 +389,7 @@ mod tests {
         let candidate = |parameters: &[usize]| {
             Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: parameters.to_vec() })
         };
-        let verdicts = divide(&model, &[candidate(&[]), candidate(&[3])], Take::All);
+        let (verdicts, _) = divide(&model, &[candidate(&[]), candidate(&[3])], Take::All, false);
         assert_eq!(verdicts, [Verdict::Taken(0), Verdict::Taken(1)]);
     }
 
@@ -359,8 +399,9 @@ mod tests {
             Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: parameters.to_vec() })
         };
         let nodes = model(&[(&[0], &[1]), (&[0, 1], &[2])]);
-        let verdicts = divide(&nodes, &[candidate(&[]), candidate(&[1])], Take::All);
-        assert_eq!(verdicts, [Verdict::Taken(0), Verdict::Taken(1)]);
+        let verdicts = |has_steps| divide(&nodes, &[candidate(&[]), candidate(&[1])], Take::All, has_steps);
+        assert_eq!(verdicts(false), (vec![Verdict::Taken(0), Verdict::Taken(1)], vec![0, 0]));
+        assert_eq!(verdicts(true), (vec![Verdict::Taken(0); 2], vec![0, 1]));
     }
 
     #[test]
@@ -374,7 +415,7 @@ mod tests {
         let light = |work| Ok(Candidate { cost: Cost::Light, work, parameters: vec![] });
         let nodes: &[(&[usize], &[usize])] = &[(&[0], &[1]), (&[1], &[2])];
         let verdicts = |candidates: &[Result<Candidate, String>], take| {
-            divide(&model(&nodes[..candidates.len()]), candidates, take)
+            divide(&model(&nodes[..candidates.len()]), candidates, take, false).0
         };
         assert!(matches!(verdicts(&[light(1 << 30)], Take::Profitable)[0], Verdict::Left(_)));
         assert!(matches!(verdicts(&[light(10), light(10)], Take::Profitable)[0], Verdict::Left(_)));

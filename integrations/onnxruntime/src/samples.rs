@@ -291,7 +291,7 @@ impl Sample {
 }
 
 /// Whether a value may be a list of sizes.
-fn may_be_shape(model: &Model, id: ValueId) -> bool {
+pub fn may_be_shape(model: &Model, id: ValueId) -> bool {
     let is_list = |dims: &Vec<Dim>| match dims.as_slice() {
         [] => true,
         [dim] => !matches!(dim, Dim::Known(16..)),

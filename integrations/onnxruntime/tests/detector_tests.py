@@ -1,11 +1,14 @@
-"""Operators of detectors: images sampled at places, boxes. They match CPUExecutionProvider's, every node computed here."""
+"""Operators of detectors: images sampled at places, and results that are counted at the end. They match CPUExecutionProvider's, every node computed here."""
 
 import sys
+import tempfile
 
 import numpy as np
+import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper
-from operator_tests import RANDOM, check, floats, made
+from operator_tests import RANDOM, check, floats, made, model
+from session_tests import compiled
 
 
 def test_places_of_a_grid():
@@ -62,6 +65,87 @@ def test_regions_of_images():
                 convolved = [made("Relu", "x", "c", ""), made("RoiAlign", "c r i", "y", "", output_height=3, **of)]
                 for nodes in ([node], convolved):
                     check(nodes, feeds, {"y": TensorProto.FLOAT})
+
+
+def test_elements_that_are_counted():
+    """Indices and parts whose number is known at the end, of none to all elements, along each axis, and nodes that read them."""
+    for kind in ("f4", "i8", "i4", "u1", "?"):
+        for share in (0.0, 0.3, 1.0):
+            for dims in ((7,), (3, 5), (2, 3, 4)):
+                x = ((RANDOM.random(dims) < share) * 5).astype(kind)
+                check([made("NonZero", "x", "y", "")], {"x": x}, {"y": TensorProto.INT64})
+    x = floats(3, 5, 4)
+    for share in (0.0, 0.5, 1.0):
+        for axis, size in ((0, 3), (1, 4), (2, 4), (-1, 2), (None, 50)):
+            of = {} if axis is None else {"axis": axis}
+            feeds = {"x": x, "c": RANDOM.random(size) < share}
+            check([made("Compress", "x c", "y", "", **of)], feeds, {"y": TensorProto.FLOAT})
+    weights = {"least": np.float32(0.4), "table": floats(60, 6), "w": floats(6, 3), "one": np.array([1])}
+    readers = [
+        made("Greater", "x least", "c", ""),
+        made("NonZero", "c", "n", ""),
+        made("Squeeze", "n", "i", ""),
+        made("Gather", "table i", "t", "", axis=0),
+        made("MatMul", "t w", "z", ""),
+        made("Compress", "x c", "s", "", axis=0),
+        made("Exp", "s", "e", ""),
+    ]
+    check(readers, {"x": floats(60)}, {"z": TensorProto.FLOAT, "e": TensorProto.FLOAT}, weights)
+
+
+def test_what_follows_a_count_is_in_the_same_subgraph():
+    """Steps of one subgraph, each with the sizes of the one before; a result that is read later; runs with other counts; no element."""
+    weights = {"least": np.float32(0.4), "table": floats(600, 24), "w": floats(24, 32), "v": floats(32, 8), "k": np.int64(5)}
+    nodes = [
+        made("Greater", "x least", "c", ""),
+        made("NonZero", "c", "n", ""),
+        made("Squeeze", "n", "i", ""),
+        made("Gather", "table i", "t", "", axis=0),
+        made("MatMul", "t w", "z", ""),
+        made("ReduceMax", "z", "m", "", keepdims=0),
+        made("GreaterOrEqual", "z m", "g", ""),
+        made("NonZero", "g", "p", ""),
+        made("MatMul", "z v", "y", ""),
+        made("Shape", "y", "s", ""),
+        made("Expand", "x1 s", "e", ""),
+        made("Mul", "e y", "q", ""),
+    ]
+    for at, node in enumerate(nodes):
+        node.name = f"{node.op_type}_{at}"
+    feeds = {"x": floats(600), "x1": floats(1, 1)}
+    outputs = {"z": TensorProto.FLOAT, "p": TensorProto.INT64, "q": TensorProto.FLOAT}
+    data = model(nodes, feeds, outputs, weights)
+    own, seen = provider.reported(data)
+    assert {node["subgraph"] for node in seen} == {0}, [(node["name"], node["reason"]) for node in seen]
+    plain = provider.plain(data)
+    for scale in (1, 3, 0.2, 1, 0.5):
+        fed = {**feeds, "x": feeds["x"] * np.float32(scale)}
+        for have, want in zip(own.run(None, fed), plain.run(None, fed)):
+            assert provider.difference(have, want) < 1e-5
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = provider.session(compiled(data, folder, True))
+        for have, want in zip(loaded.run(None, feeds), plain.run(None, feeds)):
+            assert provider.difference(have, want) < 1e-5
+    # A result in the memory of an input that a later step reads.
+    nodes = [
+        made("Exp", "x", "y", ""),
+        made("NonZero", "x", "n", ""),
+        made("Transpose", "n", "i", ""),
+        made("GatherND", "x i", "g", ""),
+        made("Sqrt", "g", "q", ""),
+    ]
+    outputs = {"y": TensorProto.FLOAT, "q": TensorProto.FLOAT}
+    x = np.abs(floats(600, 400))
+    data = model(nodes, {"x": x}, outputs, {})
+    want = provider.plain(data).run(None, {"x": x})
+    own = provider.session(data, {"take": "all"})
+    bound, binding = ort.OrtValue.ortvalue_from_numpy(x.copy()), own.io_binding()
+    binding.bind_ortvalue_input("x", bound)
+    binding.bind_ortvalue_output("y", bound)
+    binding.bind_output("q")
+    own.run_with_iobinding(binding)
+    for have, right in zip(binding.get_outputs(), want):
+        assert provider.difference(have.numpy(), right) < 1e-6
 
 
 def main():

@@ -87,7 +87,7 @@ def test_a_table_of_positions_is_long_enough():
 
 
 def test_what_is_behind_an_unknown_size_is_taken():
-    """NonZero is left, and its number of columns is not known; the branches behind it are joined."""
+    """The number of columns is not known; the branches behind it are joined."""
     nodes = [
         helper.make_node("NonZero", ["x"], ["n"], name="nonzero"),
         helper.make_node("Cast", ["n"], ["f"], to=FLOAT, name="cast"),
@@ -98,7 +98,7 @@ def test_what_is_behind_an_unknown_size_is_taken():
     ]
     weights = [("w", floats(48, 2)), ("v", floats(16, 2)), ("u", floats(256, 64))]
     data = model(nodes, [("x", FLOAT, ["N", "M"])], [("y", FLOAT)], weights)
-    whole(data, [{"x": floats(9, 11)}, {"x": floats(30, 3)}], left=1)
+    whole(data, [{"x": floats(9, 11)}, {"x": floats(30, 3)}])
 
 
 def test_shapes_are_built_from_ranges_and_fills():

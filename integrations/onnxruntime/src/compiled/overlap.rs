@@ -9,36 +9,9 @@ use super::{Input, Output, Prepared, Ready, Subgraph};
 use crate::failure::Result;
 use crate::lowering::{Host, Place};
 use crate::memory::Memory;
-use crate::model::{Model, ValueId};
-use crate::operators::is_open;
-use crate::steps::END;
-
-/// The outputs of operations whose number of results is only known afterwards.
-pub(super) fn open_outputs(model: &Model) -> Vec<usize> {
-    let late: Vec<_> =
-        model.nodes.iter().filter(|node| is_open(node)).flat_map(|node| &node.outputs).collect();
-    let is_late = |id: &ValueId| late.contains(&&Some(*id));
-    model.outputs.iter().enumerate().filter(|(_, id)| is_late(id)).map(|(at, _)| at).collect()
-}
-
-/// The rows of three integers before the one that ends them.
-///
-/// # Safety
-/// The memory has this many bytes, written as integers up to the end.
-unsafe fn rows(data: *const c_void, bytes: usize) -> usize {
-    let row = |at: &usize| {
-        // SAFETY: the row is inside of the memory, and none before was the end.
-        unsafe { data.cast::<i64>().wrapping_add(3 * at).read_unaligned() }
-    };
-    let room = bytes / ROW;
-    (0..room).find(|at| row(at) == END).unwrap_or(room)
-}
 
 /// The alignment of results that are computed elsewhere.
 const ALIGNMENT: usize = 64;
-
-/// The bytes of a row of three integers.
-const ROW: usize = 24;
 
 /// The inputs that an operation continues in place, each with its output.
 pub(super) fn continued(stages: &[Ready]) -> Vec<(usize, usize)> {
@@ -55,9 +28,22 @@ pub(super) fn continued(stages: &[Ready]) -> Vec<(usize, usize)> {
 }
 
 /// Whether two ranges of memory share a byte.
-fn overlap((a, a_bytes): (*const c_void, usize), (b, b_bytes): (*const c_void, usize)) -> bool {
+pub(super) fn overlap((a, a_bytes): (*const c_void, usize), (b, b_bytes): (*const c_void, usize)) -> bool {
     let (a, b) = (a.addr(), b.addr());
     a_bytes > 0 && b_bytes > 0 && a < b.saturating_add(b_bytes) && b < a.saturating_add(a_bytes)
+}
+
+impl Prepared {
+    /// The place of an output among those whose size is only known after a run, and the axis of that size.
+    fn late_place(&self, output: usize) -> Option<(usize, usize)> {
+        let of = |(place, (at, axis)): (usize, &(usize, usize))| (*at == output).then_some((place, *axis));
+        self.late.iter().enumerate().find_map(of)
+    }
+
+    /// Whether an output is made after a run, or is the size of one and behind the `count` of the model.
+    pub(super) fn is_late(&self, output: usize, count: usize) -> bool {
+        output >= count || self.late_place(output).is_some()
+    }
 }
 
 impl Subgraph {
@@ -80,7 +66,7 @@ impl Subgraph {
     }
 
     /// Calls `run` with scratch memory and the outputs, those that share memory with inputs placed in that memory from `first` on; and
-    /// copies these at the end. `output` makes an output whose number of rows is known by then.
+    /// copies these at the end. `output` makes an output whose dimensions are known by then.
     ///
     /// # Safety
     /// Outputs have as many elements as their dimensions say.
@@ -93,8 +79,8 @@ impl Subgraph {
         output: &mut impl FnMut(usize, &[i64]) -> Result<Output>,
     ) -> Result<()> {
         let mut elsewhere = self.overlapping(prepared, inputs, outputs);
-        for at in &self.open {
-            elsewhere.iter_mut().skip(*at).take(1).for_each(|is| *is = true);
+        for (at, is) in elsewhere.iter_mut().enumerate() {
+            *is |= prepared.is_late(at, self.model.outputs.len());
         }
         let sizes = self.output_sizes(&prepared.outputs);
         let mut end = first.next_multiple_of(ALIGNMENT);
@@ -113,12 +99,23 @@ impl Subgraph {
             run(scratch, &own)?;
             let moved = own.iter().zip(outputs).zip(sizes).enumerate();
             for (at, ((from, to), bytes)) in moved.filter(|(_, ((a, b), _))| a.data != b.data) {
+                if at >= self.model.outputs.len() {
+                    // The size of one before.
+                    continue;
+                }
                 let (mut to, mut bytes) = (*to, bytes);
-                if self.open.contains(&at) {
-                    // SAFETY: the run wrote the rows, and their end.
-                    let rows = unsafe { rows(from.data, bytes) };
-                    to = output(at, &[i64::try_from(rows).unwrap_or(0), 3])?;
-                    bytes = rows * ROW;
+                if let Some((place, axis)) = prepared.late_place(at) {
+                    let size = own.get(self.model.outputs.len() + place);
+                    // SAFETY: the run wrote the size, an output behind the model's, to memory with room for it.
+                    let size = size.map(|of| unsafe { of.data.cast::<i64>().read_unaligned() });
+                    let mut dims = prepared.outputs.get(at).cloned().unwrap_or_default();
+                    let room =
+                        dims.get_mut(axis).zip(size).filter(|(room, size)| (0..=**room).contains(size));
+                    let (dim, size) = room.ok_or_else(|| self.failure("a result has no size"))?;
+                    let of_one = bytes.checked_div(usize::try_from(*dim).unwrap_or(0)).unwrap_or(0);
+                    bytes = of_one * usize::try_from(size).unwrap_or(0);
+                    *dim = size;
+                    to = output(at, &dims)?;
                 }
                 // SAFETY: outputs have as many elements as their dimensions say, as this function requires; the other memory is scratch
                 // with room for it.

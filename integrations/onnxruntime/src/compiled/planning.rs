@@ -70,7 +70,7 @@ impl Stages {
 impl Subgraph {
     /// The plans for a shape.
     pub(super) fn prepare(&self, dims: &[&[i64]], integers: &Integers) -> Result<Prepared> {
-        let graphs = self.lower(dims, integers)?;
+        let (graphs, late) = self.lower(dims, integers)?;
         let on_gpu = self.on_gpu.is_some();
         let copies = match &self.on_gpu {
             Some(on_gpu) => Copies::of(on_gpu.gpu(), &graphs)?,
@@ -81,6 +81,7 @@ impl Subgraph {
             scratch: graphs.scratch,
             workspace: 0,
             outputs: graphs.outputs,
+            late,
             data: graphs.data,
             copies,
             continued: Vec::new(),

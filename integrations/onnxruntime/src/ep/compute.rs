@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::compiled::{Input, Output, Residence, Subgraph};
+use crate::compiled::{Chain, Input, Output, Residence};
 use crate::failure::{Failure, Result};
 use crate::gpu::is_on_gpu;
 use crate::model::Element;
@@ -15,12 +15,12 @@ use crate::threads;
 pub(super) struct Compute {
     base: OrtNodeComputeInfo,
     ort: Ort,
-    subgraph: Subgraph,
+    subgraph: Chain,
 }
 
 impl Compute {
     /// One per subgraph; ONNX Runtime returns it for release.
-    pub(super) fn create(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
+    pub(super) fn create(ort: Ort, subgraph: Chain) -> *mut OrtNodeComputeInfo {
         let base =
             OrtNodeComputeInfo { ort_version_supported: ort.version, create_state, compute, release_state };
         Box::into_raw(Box::new(Self { base, ort, subgraph })).cast()

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
-use crate::compiled::Subgraph;
+use crate::compiled::Chain;
 use crate::context::{self, Entry};
 use crate::failure::{Failure, Result};
 use crate::options::Options;
@@ -36,7 +36,7 @@ fn text(of: &str) -> Result<CString> {
 }
 
 /// The node for a subgraph of the model at `path`.
-pub(super) fn node(ort: Ort, subgraph: &Subgraph, options: &Options, path: &Path) -> Result<*mut OrtNode> {
+pub(super) fn node(ort: Ort, subgraph: &Chain, options: &Options, path: &Path) -> Result<*mut OrtNode> {
     let entries = context::save(subgraph, options.engine_name(), &options.context, path)?;
     let mut attributes = Attributes { ort, list: Vec::with_capacity(entries.len()) };
     for (name, entry) in &entries {

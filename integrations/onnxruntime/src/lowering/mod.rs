@@ -5,6 +5,7 @@
 mod as_read;
 mod batches;
 mod edge;
+mod late;
 mod parts;
 mod plan;
 mod program;
@@ -12,6 +13,7 @@ mod slab;
 mod view;
 
 pub use batches::calls;
+pub use late::Late;
 pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
 pub use slab::{Item, OnHost, Shared, Slab};
@@ -68,6 +70,8 @@ pub struct Lowering<'m> {
     pub on_gpu: bool,
     /// Whether an engine of a GPU computes an attention at once, faster than its operations one by one.
     pub attends: Option<&'m dyn Fn(&Graph) -> bool>,
+    /// The values one of whose dimensions is only known when they are computed.
+    pub late: Vec<Late>,
     views: Map<ValueId, View>,
 }
 
@@ -87,6 +91,7 @@ impl<'m> Lowering<'m> {
             batch_invariant: false,
             on_gpu: false,
             attends: None,
+            late: Vec::new(),
             // Few where a node is lowered alone.
             views: Map::default(),
         }

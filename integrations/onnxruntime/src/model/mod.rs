@@ -2,6 +2,7 @@
 
 mod attributes;
 mod element;
+mod part;
 mod read;
 pub mod save;
 
@@ -39,7 +40,7 @@ pub enum Dim {
 }
 
 /// A value that nodes read and write.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Value {
     /// Its name, unique in the graph.
     pub name: String,
@@ -159,7 +160,7 @@ impl Constant {
 }
 
 /// A node of the graph.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Its name; may be empty.
     pub name: String,

@@ -10,6 +10,7 @@ mod conv;
 mod einsum;
 mod fused;
 mod integer;
+mod late;
 mod layout;
 mod matmul;
 mod norm;
@@ -30,7 +31,7 @@ mod scores;
 mod spectrum;
 mod whole;
 
-pub use sample::is_open;
+pub use late::is_open;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -90,6 +91,7 @@ const LISTS: &[&[Operator]] = &[
     pool::OPERATORS,
     pad::OPERATORS,
     own::OPERATORS,
+    late::OPERATORS,
     places::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,

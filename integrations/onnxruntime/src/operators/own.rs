@@ -271,10 +271,14 @@ fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let fits = of.rank() == x.rank()
         && of.dims == updates.dims
         && of.dims.iter().zip(&x.dims).enumerate().all(|(axis, (own, all))| axis == at || own <= all);
-    if !fits {
+    let mut dims = x.dims.clone();
+    if !fits && lowering.guesses && of.rank() == x.rank() {
+        // Sizes that are not known suit those of the updates.
+        dims.iter_mut().zip(&of.dims).for_each(|(all, own)| *all = (*all).max(*own));
+    } else if !fits {
         return refuse(format!("indices {:?} and updates {:?} of {:?}", of.dims, updates.dims, x.dims));
     }
-    let y = one(lowering, Scatter::Elements(at, own), &[&x, &of, &updates], (x.element, x.dims.clone()))?;
+    let y = one(lowering, Scatter::Elements(at, own), &[&x, &of, &updates], (x.element, dims))?;
     lowering.set(node, 0, y)
 }
 

@@ -10,15 +10,8 @@ use crate::steps::{Beyond, Grid, Interpolation, Regions, Suppression};
 pub const OPERATORS: &[Operator] = &[
     onnx("GridSample", (16, 22), Light, grid_sample),
     onnx("RoiAlign", (10, 22), Light, regions),
-    onnx(SUPPRESSION, (10, 11), Light, suppression),
+    onnx("NonMaxSuppression", (10, 11), Light, suppression),
 ];
-
-const SUPPRESSION: &str = "NonMaxSuppression";
-
-/// Whether the number of a node's results is only known when they are computed.
-pub fn is_open(node: &Node) -> bool {
-    node.domain.is_empty() && node.operator == SUPPRESSION
-}
 
 /// A result with room for all boxes that may be chosen.
 fn suppression(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -53,8 +46,7 @@ fn suppression(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return refuse("more boxes than can be counted");
     };
     let own = Suppression { is_centered: node.int("center_point_box", 0) != 0, given };
-    let y = one(lowering, own, &reads.iter().collect::<Vec<_>>(), (Element::Int64, vec![rows, 3]))?;
-    lowering.set(node, 0, y)
+    lowering.set_late(node, own, &reads.iter().collect::<Vec<_>>(), (Element::Int64, vec![rows, 3], 0))
 }
 
 fn grid_sample(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {

@@ -7,10 +7,8 @@ use super::divided;
 use crate::lowering::{OnHost, Slab};
 use crate::threads::Parallel;
 
-/// What ends the list of chosen boxes, if it is shorter than its memory.
-pub const END: i64 = -1;
-
-/// Reads boxes `[N, boxes, 4]`, scores `[N, classes, boxes]` and what is given; writes rows of image, class and box.
+/// Reads boxes `[N, boxes, 4]`, scores `[N, classes, boxes]` and what is given; writes rows of image, class and box, and
+/// their number.
 #[derive(Clone, Copy, Debug)]
 pub struct Suppression {
     /// Whether a box is its middle and its size, not two corners.
@@ -90,7 +88,7 @@ impl OnHost for Suppression {
         writes: &[Slab<'_>],
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
-        let ([boxes, scores, rest @ ..], [to]) = (reads, writes) else {
+        let ([boxes, scores, rest @ ..], [to, size_of_rows]) = (reads, writes) else {
             return Err("boxes of no tensor".to_owned());
         };
         let mut rest = rest.iter();
@@ -137,11 +135,11 @@ impl OnHost for Suppression {
         if rows.len() > room {
             return Err(format!("{} numbers of boxes, expected at most {room}", rows.len()));
         }
-        if rows.len() < room {
-            rows.push(END);
+        // SAFETY: the results have room for the rows and their number, and only this thread writes them.
+        unsafe {
+            to.put(0, &rows);
+            size_of_rows.put(0, &[number(rows.len() / 3)]);
         }
-        // SAFETY: the result has room for the rows, and only this thread writes it.
-        unsafe { to.put(0, &rows) };
         Ok(())
     }
 }
