@@ -366,13 +366,15 @@ def trilu(draw, _):
 
 
 def recurrent(draw, operator):
-    gates, outputs = (4, 3) if operator == "LSTM" else (3, 2)
+    gates, outputs = {"LSTM": (4, 3), "GRU": (3, 2), "RNN": (1, 2)}[operator]
     length, batch, width, size = (int(of) for of in draw.random.integers(1, 9, 4))
     direction = draw.attributes["direction"] = draw.pick(["forward", "reverse", "bidirectional"])
     count = 2 if direction == "bidirectional" else 1
     draw.attributes["hidden_size"] = size
     if operator == "GRU":
         draw.attributes["linear_before_reset"] = int(draw.chance(0.5))
+    if operator == "RNN":
+        draw.attributes["activations"] = [draw.pick(["Tanh", "Relu", "Sigmoid"])] * count
     draw.outputs = outputs
     draw.input(draw.numbers([length, batch, width], "float32"), 0)
     draw.input(draw.numbers([count, gates * size, width], "float32"), 0.8)
@@ -444,7 +446,7 @@ OPERATORS = {
     **dict.fromkeys(["Transpose", "Flatten", "Reshape", "Expand", "Unsqueeze"], moved), "Concat": concat, "Gather": gather,
     "GatherElements": gather, "GatherND": gather, "ScatterElements": scatter, "ScatterND": scatter,
     **dict.fromkeys(["LayerNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization"], norm),
-    **dict.fromkeys(["TopK", "CumSum", "ArgMax", "ArgMin"], ordered), "Trilu": trilu, "LSTM": recurrent, "GRU": recurrent, "Resize": resize,
+    **dict.fromkeys(["TopK", "CumSum", "ArgMax", "ArgMin"], ordered), "Trilu": trilu, "LSTM": recurrent, "GRU": recurrent, "RNN": recurrent, "Resize": resize,
     "QuantizeLinear": quantized, "DequantizeLinear": quantized,
     **dict.fromkeys(["microsoft QuantizeLinear", "microsoft DequantizeLinear"], quantized_by_microsoft),
 }  # fmt: skip

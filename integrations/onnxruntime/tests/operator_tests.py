@@ -431,6 +431,21 @@ def test_large_numbers():
     check([made("Sign", "x", "y", "")], {"x": x}, {"y": TensorProto.FLOAT16})
 
 
+def test_states_of_one_gate():
+    """RNN in every direction, with each function, lengths, first states and weights that change."""
+    size, width, outputs = 19, 7, {"y": TensorProto.FLOAT, "h": TensorProto.FLOAT}
+    for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+        weights = {"w": floats(count, size, width), "r": floats(count, size, size) * 0.3, "b": floats(count, 2 * size)}
+        feeds = {"x": floats(5, 4, width)}
+        more = {"n": np.array([5, 1, 3, 2], np.int32), "s": floats(count, 4, size)}
+        for name in ("Tanh", "Relu", "Sigmoid"):
+            of = {"hidden_size": size, "direction": direction, "activations": [name] * count}
+            check([made("RNN", "x w r", "y h", "", **of)], feeds, outputs, weights)
+            check([made("RNN", "x w r b n s", "y h", "", **of)], {**feeds, **more}, outputs, weights)
+        of = {"hidden_size": size, "direction": direction}
+        check([made("RNN", "x w r b - s", "y h", "", **of)], {**feeds, **weights, "s": more["s"]}, outputs)
+
+
 def main():
     return provider.run_tests(globals())
 

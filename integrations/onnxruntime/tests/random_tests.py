@@ -120,7 +120,7 @@ def main():
             if operator in NEAR_ZERO and gap < 1:
                 gap *= min(1.0, float(np.abs(np.asarray(b, np.float64)).max(initial=0.0)))
             # ONNX Runtime's gates are coarse where they are small.
-            gap = gap / 10 if operator in ("LSTM", "GRU", "InstanceNormalization") else gap
+            gap = gap / 10 if operator in ("LSTM", "GRU", "RNN", "InstanceNormalization") else gap
             # Where a state is in the middle of two bytes the last bit decides.
             gap = gap / 300 if operator == "DynamicQuantizeLSTM" else gap
             if not gap <= TOLERANCES.get(str(np.asarray(b).dtype), 0.0):

@@ -1,4 +1,4 @@
-//! LSTM and GRU.
+//! LSTM, GRU and RNN.
 
 use hipdnn::graph::PointwiseMode as Mode;
 
@@ -8,7 +8,9 @@ use super::quantize::dynamically;
 use super::{Operator, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Attribute, Element, Node};
-use crate::steps::{Cell, Given, Recurrent, Row, pack, pack_bytes, packed_size, packed_size_of_bytes};
+use crate::steps::{
+    Activation, Cell, Given, Recurrent, Row, pack, pack_bytes, packed_size, packed_size_of_bytes,
+};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("LSTM", (7, 22), Heavy, |node, lowering| recurrent(node, lowering, Cell::Lstm)),
@@ -16,16 +18,32 @@ pub const OPERATORS: &[Operator] = &[
         let after = node.int("linear_before_reset", 0) != 0;
         recurrent(node, lowering, Cell::Gru { after })
     }),
+    onnx("RNN", (7, 22), Heavy, |node, lowering| recurrent(node, lowering, plain(node)?)),
     microsoft("DynamicQuantizeLSTM", Heavy, quantized),
 ];
+
+/// The cell of an RNN, whose directions have one function.
+fn plain(node: &Node) -> Lowered<Cell> {
+    let Some(Attribute::Texts(given)) = node.attributes.get("activations") else {
+        return Ok(Cell::Rnn(Activation::Tanh));
+    };
+    let names: Vec<String> = given.iter().map(|name| name.to_lowercase()).collect();
+    let known = [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("sigmoid", Activation::Sigmoid)];
+    let found = known.into_iter().find(|(name, _)| names.iter().all(|given| given == name));
+    found
+        .map(|(_, of)| Cell::Rnn(of))
+        .ok_or_else(|| Reason(format!("activations are {given:?}, expected Tanh, Relu or Sigmoid")))
+}
 
 /// Rejects functions other than those of the definition.
 fn usual(node: &Node, cell: Cell) -> Lowered<()> {
     let own: &[&str] = match cell {
         Cell::Lstm => &["sigmoid", "tanh", "tanh"],
         Cell::Gru { .. } => &["sigmoid", "tanh"],
+        Cell::Rnn(_) => &[],
     };
     match node.attributes.get("activations") {
+        _ if own.is_empty() => {}
         None => {}
         Some(Attribute::Texts(given)) => {
             let is_own =

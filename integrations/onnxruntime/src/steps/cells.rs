@@ -13,6 +13,17 @@ use super::bytes::{Bytes, ProductOfBytes, States};
 use super::gates::{Block, Product, Step, UNITS, each, sigmoid, tanh, with_product};
 use crate::threads::Parallel;
 
+/// The function of the state of an RNN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// Hyperbolic tangent.
+    Tanh,
+    /// The larger one of the number and 0.
+    Relu,
+    /// The logistic function.
+    Sigmoid,
+}
+
 /// What a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
@@ -23,6 +34,8 @@ pub enum Cell {
         /// Whether the reset gate is multiplied after the product with the recurrent weights.
         after: bool,
     },
+    /// One gate, which is the state.
+    Rnn(Activation),
 }
 
 impl Cell {
@@ -31,6 +44,7 @@ impl Cell {
         match self {
             Self::Lstm => 4,
             Self::Gru { .. } => 3,
+            Self::Rnn(_) => 1,
         }
     }
 }
@@ -284,13 +298,13 @@ impl<const M: usize> Step<M, 2> for Own<'_, M> {
     }
 }
 
-/// The last gate of such a GRU.
+/// The last gate of such a GRU, or the only one of an RNN.
 impl<const M: usize> Step<M, 1> for Own<'_, M> {
     #[inline(always)]
     fn start(&self, at: usize) -> [[Block; 1]; M] {
         let mut to = [[NONE; 1]; M];
         for m in 0..M {
-            to[m][0] = self.input(2, at, m);
+            to[m][0] = self.input(self.of.cell.gates() - 1, at, m);
         }
         to
     }
@@ -298,6 +312,16 @@ impl<const M: usize> Step<M, 1> for Own<'_, M> {
     #[inline(always)]
     fn finish(&mut self, at: usize, sums: &[[Block; 1]; M]) {
         let index = self.index(at);
+        if let Cell::Rnn(activation) = self.of.cell {
+            for m in 0..M {
+                self.work.next[index][m] = match activation {
+                    Activation::Tanh => each(&sums[m][0], tanh),
+                    Activation::Relu => each(&sums[m][0], |x| x.max(0.0)),
+                    Activation::Sigmoid => each(&sums[m][0], sigmoid),
+                };
+            }
+            return;
+        }
         for m in 0..M {
             let update = self.work.update[index][m];
             self.work.next[index][m] = blend(&update, &sums[m][0], &self.state(at, m));
@@ -346,6 +370,14 @@ impl<'a> Weights<'a> {
             }
             (Cell::Gru { after: true }, _) => {
                 let panels = whole.as_chunks::<3>().0;
+                each_part(all, parallel, &|part| {
+                    self.part(all, part, |group, blocks, own| {
+                        Product { panels, states: &group.state }.compute(blocks, own);
+                    });
+                })?;
+            }
+            (Cell::Rnn(_), _) => {
+                let panels = whole.as_chunks::<1>().0;
                 each_part(all, parallel, &|part| {
                     self.part(all, part, |group, blocks, own| {
                         Product { panels, states: &group.state }.compute(blocks, own);

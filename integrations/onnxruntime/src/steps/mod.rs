@@ -20,7 +20,7 @@ mod windows;
 
 pub use boxes::Suppression;
 pub use bytes::{Row, pack_bytes, packed_size_of_bytes};
-pub use cells::Cell;
+pub use cells::{Activation, Cell};
 pub use function::{Function, Pairwise};
 pub use grid::{Beyond, Grid, Interpolation};
 pub use late::{Compress, NonZero};

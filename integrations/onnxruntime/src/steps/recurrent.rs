@@ -1,4 +1,4 @@
-//! LSTM and GRU: the steps of a sequence, of which hipDNN has multiplied the inputs with their weights.
+//! LSTM, GRU and RNN: the steps of a sequence, of which hipDNN has multiplied the inputs with their weights.
 
 use std::ops::Range;
 
