@@ -67,6 +67,50 @@ def test_regions_of_images():
                     check(nodes, feeds, {"y": TensorProto.FLOAT})
 
 
+def deformed(x, w, offset, bias, mask, groups, offset_groups, strides, pads, dilations):
+    """The definition of DeformConv, element by element."""
+    (n, c, height, width), (filters, _, tall, wide) = x.shape, w.shape
+    y = np.zeros((n, filters, *offset.shape[2:]), np.float64)
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 2), (1, 2)))
+    for at in np.ndindex(n, *y.shape[2:], tall * wide, c):
+        item, row, column, tap, channel = at
+        index = channel * offset_groups // c * tall * wide + tap
+        place = (item, slice(2 * index, 2 * index + 2), row, column)
+        window = np.array([row * strides[0] + tap // wide * dilations[0], column * strides[1] + tap % wide * dilations[1]])
+        p = window - pads[:2] + offset[place].astype(np.float64)
+        if not (-1 < p[0] < height and -1 < p[1] < width):
+            continue
+        low = np.floor(p).astype(int)
+        (a, b), plane = p - low, padded[item, channel, low[0] + 1 : low[0] + 3, low[1] + 1 : low[1] + 3]
+        value = np.array([1 - a, a]) @ plane @ np.array([1 - b, b])
+        value *= 1 if mask is None else mask[item, index, row, column]
+        group = channel // (c // groups)
+        own = slice(group * filters // groups, (group + 1) * filters // groups)
+        y[item, own, row, column] += w[own, channel % (c // groups), tap // wide, tap % wide] * value
+    return y + (0 if bias is None else bias[:, None, None])
+
+
+def test_windows_that_are_deformed():
+    """DeformConv by its definition: CPUExecutionProvider of older releases lacks it."""
+    for groups, offset_groups, strides, dilations in ((1, 1, [1, 1], [1, 1]), (2, 1, [2, 1], [1, 2]), (2, 4, [1, 2], [2, 1])):
+        of = {"group": groups, "offset_group": offset_groups, "strides": strides, "dilations": dilations, "pads": [1, 0, 1, 2]}
+        x, w, bias = floats(2, 8, 7, 6), floats(6, 8 // groups, 3, 2), floats(6)
+        rows = (7 + 2 - 2 * dilations[0] - 1) // strides[0] + 1
+        columns = (6 + 2 - dilations[1] - 1) // strides[1] + 1
+        offset, mask = floats(2, offset_groups * 12, rows, columns) * 2, floats(2, offset_groups * 6, rows, columns)
+        feeds, outputs = {"x": x, "o": offset, "m": mask}, {"y": TensorProto.FLOAT}
+        for inputs, weights in (("x w o", {"w": w}), ("x w o b m", {"w": w, "b": bias}), ("x w o - m", {})):
+            given = {**feeds, **({} if weights else {"w": w})}
+            given = {name: array for name, array in given.items() if name in inputs.split()}
+            data = model([made("DeformConv", inputs, "y", "", **of)], given, outputs, weights)
+            own, seen = provider.reported(data, {"take": "all"})
+            assert seen[0]["subgraph"] == 0, seen[0]["reason"]
+            own_bias, own_mask = bias if "b" in inputs.split() else None, mask if "m" in inputs else None
+            want = deformed(x, w, offset, own_bias, own_mask, groups, offset_groups, strides, [1, 0, 1, 2], dilations)
+            gap = provider.difference(own.run(None, given)[0], want.astype(np.float32))
+            assert gap < 1e-5, f"{inputs} in {groups} and {offset_groups} groups differs by {gap}"
+
+
 def test_elements_that_are_counted():
     """Indices and parts whose number is known at the end, of none to all elements, along each axis, and nodes that read them."""
     for kind in ("f4", "i8", "i4", "u1", "?"):

@@ -7,6 +7,7 @@ mod attention;
 mod blocks;
 mod clip;
 mod conv;
+mod deform;
 mod einsum;
 mod fused;
 mod integer;
@@ -78,6 +79,7 @@ const fn microsoft(name: &'static str, cost: Cost, build: Build) -> Operator {
 /// The lists, one per family.
 const LISTS: &[&[Operator]] = &[
     conv::OPERATORS,
+    deform::OPERATORS,
     matmul::OPERATORS,
     einsum::OPERATORS,
     integer::OPERATORS,

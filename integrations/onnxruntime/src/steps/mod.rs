@@ -3,6 +3,7 @@
 mod boxes;
 mod bytes;
 mod cells;
+mod deform;
 mod function;
 mod gates;
 mod grid;
@@ -21,6 +22,7 @@ mod windows;
 pub use boxes::Suppression;
 pub use bytes::{Row, pack_bytes, packed_size_of_bytes};
 pub use cells::{Activation, Cell};
+pub use deform::Deformed;
 pub use function::{Function, Pairwise};
 pub use grid::{Beyond, Grid, Interpolation};
 pub use late::{Compress, NonZero};
