@@ -41,7 +41,7 @@ use crate::attention::Whole;
 use crate::following::{Multiplied, followed};
 use crate::group::Group;
 use crate::node::Item;
-use crate::statistics::{spelled_gradient, spelled_out};
+use crate::statistics::spelled_out;
 
 /// What is passed to a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,7 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
     let given = std::mem::take(&mut graph.nodes);
     let mut nodes = Vec::with_capacity(given.len());
     for (place, (node, problem)) in given.into_iter().zip(problems).enumerate() {
-        let spelled = spelled_out(&mut graph, &node, &problem);
-        match spelled.or_else(|| spelled_gradient(&mut graph, &node, &problem)) {
+        match spelled_out(&mut graph, &node, &problem) {
             None => nodes.push((place, node, problem)),
             Some(spelled) => {
                 for node in spelled {

@@ -1,5 +1,5 @@
-//! Expands nodes whose statistics must be computed first: layernorm gradients without saved statistics, and
-//! batch normalization in training.
+//! Expands nodes whose statistics or sums must be computed first: layernorm gradients without saved statistics, batch normalization
+//! in training, and its gradients.
 
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
@@ -24,22 +24,12 @@ pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<
             let Batchnorm::Training(problem) = &**problem else { return None };
             training::spell(&mut spelling, normalization, problem);
         }
+        (Operation::BatchnormBackward(gradient), Problem::Batchnorm(problem)) => {
+            let Batchnorm::Backward(problem) = &**problem else { return None };
+            batchnorm::spell(&mut spelling, gradient, problem);
+        }
         _ => return None,
     }
-    let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
-    Some(spelling.operations.into_iter().map(of).collect())
-}
-
-/// The nodes that replace the gradients of a batch normalization; none for other nodes.
-pub fn spelled_gradient(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<Vec<Node>> {
-    let data_type = if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float };
-    let (Operation::BatchnormBackward(gradient), Problem::Batchnorm(problem)) = (&node.operation, problem)
-    else {
-        return None;
-    };
-    let Batchnorm::Backward(problem) = &**problem else { return None };
-    let mut spelling = Spelling { graph, data_type, operations: Vec::new() };
-    batchnorm::spell(&mut spelling, gradient, problem);
     let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
     Some(spelling.operations.into_iter().map(of).collect())
 }

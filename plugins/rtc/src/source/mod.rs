@@ -215,6 +215,9 @@ fn add(
 }
 
 #[cfg(test)]
+mod batchnorm_tests;
+
+#[cfg(test)]
 mod tests;
 
 #[cfg(test)]

@@ -64,11 +64,9 @@ impl Item {
             }
             Problem::Batchnorm(batchnorm) => match *batchnorm {
                 Batchnorm::Inference(inference) => Form::Batchnorm(inference),
-                // Training was expanded into nodes before.
+                // These were expanded into nodes before.
                 Batchnorm::Training(_) | Batchnorm::Backward(_) => {
-                    return Err(
-                        "operation: is the gradient of a batchnorm, expected a forward batchnorm".to_owned()
-                    );
+                    return Err("operation: computes statistics of channels, expected given ones".to_owned());
                 }
             },
             Problem::Convolution(convolution) => Form::Window(Box::new(Window::convolution(*convolution)?)),
@@ -81,7 +79,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            forward batchnorm, convolution, pooling, matmul or attention"
+                            batchnorm, convolution, pooling, matmul or attention"
                         .to_owned(),
                 );
             }

@@ -11,7 +11,7 @@ use super::kernel::Argument;
 use super::*;
 
 /// A graph with dense tensors 1, 2, 3 and so on of these dims, each virtual or not.
-fn graph(tensors: &[(&[i64], bool)], operations: Vec<Operation>) -> Graph {
+pub(super) fn graph(tensors: &[(&[i64], bool)], operations: Vec<Operation>) -> Graph {
     use hipdnn_plugin_sdk::graph::Node;
     let tensors = tensors.iter().zip(1..).map(|((dims, is_virtual), uid)| {
         let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
@@ -33,7 +33,7 @@ fn reduction(in_: i64, out: i64, mode: ReductionMode) -> Operation {
     Operation::from(Reduction { in_, out, mode, is_deterministic: false })
 }
 
-fn memory(program: &Program, kernel: usize) -> Vec<i64> {
+pub(super) fn memory(program: &Program, kernel: usize) -> Vec<i64> {
     let arguments = program.kernels[kernel].arguments.iter();
     arguments
         .map(|argument| match argument {
@@ -255,36 +255,6 @@ fn gradients_are_two_kernels_and_a_third_without_saved_statistics() {
     assert_eq!(memory(&program, 1), [2, 1, inverse, mean, 3, 7]);
     assert_eq!(memory(&program, 2), [2, 1, inverse, mean, 8, 9]);
     assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (2, 2 * ALIGNMENT));
-}
-
-#[test]
-fn batchnorm_training_is_one_kernel_or_three_for_divided_channels() {
-    use hipdnn_plugin_sdk::graph::operation::Batchnorm;
-    let program = |x: &[i64], channels: &[i64]| {
-        let mut node = Batchnorm::new(1, 2, 3, 4, 5);
-        (node.mean, node.inv_variance) = (Some(7), Some(8));
-        let operations = vec![node.into(), pointwise(PointwiseMode::ReluFwd, 5, None, 6)];
-        let part = (channels, false);
-        let tensors = [(x, false), part, part, (&[1][..], false), (x, true), (x, false), part, part];
-        generate(&graph(&tensors, operations)).unwrap()
-    };
-    // The parameters may extend along any dimension.
-    for channels in [&[1, 8, 1, 1][..], &[8][..]] {
-        let small = program(&[2, 8, 16, 16], channels);
-        assert_eq!((small.kernels.len(), small.placed.virtuals().size), (1, 0));
-        let mut tensors = memory(&small, 0);
-        tensors.sort_unstable();
-        assert_eq!(tensors, [1, 2, 3, 4, 6, 7, 8]);
-        let large = program(&[32, 8, 16, 16], channels);
-        assert_eq!(large.kernels.len(), 3);
-        let reads_x = |kernel: &usize| memory(&large, *kernel).contains(&1);
-        assert_eq!((0..3).filter(reads_x).collect::<Vec<_>>(), [0, 2]);
-        assert!(memory(&large, 1).contains(&7) && memory(&large, 1).contains(&8));
-        assert!(large.kernels.iter().all(|kernel| kernel.nodes.contains(&0)));
-        // The third kernel first reads what the first one read last.
-        let turned = |kernel: &usize| large.kernels[*kernel].text.contains("u - blockIdx.x)");
-        assert_eq!((0..3).filter(turned).collect::<Vec<_>>(), [1, 2]);
-    }
 }
 
 #[test]

@@ -149,20 +149,23 @@ pub fn half_parameters() -> Vec<Case> {
     cases.into_iter().map(of_2025).map(with_half_parameters).collect()
 }
 
-/// Training by generated kernels: channels in one part, in many, and images of different kinds.
+/// Training and its gradients by generated kernels: channels in one part, in many, and images of different kinds.
 fn generated_training() -> impl Iterator<Item = (&'static str, Case)> {
     const PARTS: [&[i64]; 4] = [&[2, 3, 8, 7], &[16, 12, 30, 11], &[5, 3, 7, 11, 19], &[9, 2100]];
-    let mut cases =
-        vec![with_half_parameters(training(PARTS[1], DataType::Half, Order::ChannelsFirst, true))];
+    let halves = [training, backward].map(|case| case(PARTS[1], DataType::Half, Order::ChannelsFirst, true));
+    let mut cases: Vec<Case> = halves.into_iter().map(with_half_parameters).collect();
     for dims in PARTS {
-        for order in ORDERS {
+        for (order, saved) in ORDERS.into_iter().zip([true, false]) {
             cases.push(training(dims, DataType::Float, order, true));
+            cases.push(backward(dims, DataType::Float, order, saved));
         }
     }
     for data_type in TYPES {
-        let mut case = training(PARTS[1], data_type, Order::ChannelsLast, false);
-        case.name.push_str(" in parts");
-        cases.push(case);
+        for case in [training, backward] {
+            let mut case = case(PARTS[1], data_type, Order::ChannelsLast, false);
+            case.name.push_str(" in parts");
+            cases.push(case);
+        }
     }
     cases.into_iter().map(|mut case| {
         case.name.push_str(", generated");
