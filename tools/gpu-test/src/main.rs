@@ -5,6 +5,9 @@
 //!
 //! `gpu-test --calls LIBRARY [--part=K/N] [WORD...]` makes each call of AMD's libraries fail in turn, and checks the calls made.
 //!
+//! `gpu-test --training LIBRARY ENGINE [WORD...]` trains small networks with the engine, which must be the library's first choice, and
+//! compares their losses with CPU_ENGINE's.
+//!
 //! `gpu-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
@@ -34,6 +37,7 @@ mod memory;
 mod nvidia;
 mod registers;
 mod runs;
+mod training;
 mod vulkan;
 
 use std::fmt;
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         ("--vulkan-graphs", [folder, words @ ..]) => vulkan::write(Path::new(folder), words).map(|()| 0),
         ("--vulkan-failing", [library, way]) => vulkan::failing(Path::new(library), way),
         ("--vulkan-host", [library, file]) => vulkan::host(Path::new(library), Path::new(file)),
+        ("--training", [library, engine, words @ ..]) => training::check(Path::new(library), engine, words),
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {
             of_part(words).and_then(|(part, words)| nvidia::check_calls(Path::new(library), part, words))

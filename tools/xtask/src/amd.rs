@@ -5,6 +5,7 @@
 
 mod ahead;
 mod host;
+mod networks;
 mod smoke;
 mod training;
 
@@ -61,7 +62,7 @@ const RIGS: [&str; 2] = ["rig", "other-rig"];
 /// Which cases run, and the order in which the emulated device runs a kernel's workgroups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cases {
-    /// Half of the cases, kernels for one other device, and no training: another half and device with each commit.
+    /// Half of the cases, kernels for one other device, and no digits: another half and device with each commit.
     Sample,
     /// All of them.
     All,
@@ -183,6 +184,10 @@ fn lanes<'a>(
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
         ("generated kernels for other devices".to_owned(), Box::new(kernels)),
         ("registers of generated kernels".to_owned(), Box::new(registers)),
+        (
+            "a GPT and a U-Net trained by generated kernels".to_owned(),
+            Box::new(move || networks::train(userland, second)),
+        ),
         ("plans made ahead of time".to_owned(), Box::new(move || ahead::plans(userland, second))),
         declared("miopen.h", "prototypes"),
         declared("hip_runtime_api.h and hiprtc.h", "hiprtc_prototypes"),
