@@ -6,8 +6,7 @@ use crate::builder::Builder;
 use crate::domain::{Epilogue, Finish};
 use crate::form::{Pointer, Value};
 use crate::product::engine::{self, Engine, Source};
-use crate::product::parts::Parts;
-use crate::product::plan::{Plan, Work};
+use crate::product::plan::{Plan, Sharing, Work};
 use crate::product::sums::Sums;
 use crate::product::{Call, Launch, Launches, Passed, held_as, operand_type, passed_to};
 use crate::scalar::Scalar;
@@ -134,8 +133,8 @@ impl Convolution {
     }
 }
 
-/// Writes the kernels of a convolution, whose tensors are x, w and y. Only if it `shares`, workgroups share dot products; then their order
-/// of additions depends on all sizes.
+/// Writes the kernels of a convolution, whose tensors are x, w and y. Only if it `shares`, the order of additions depends on the number of
+/// images.
 ///
 /// # Errors
 /// What is not supported.
@@ -152,7 +151,14 @@ pub fn write(
     let [rows, columns] = sides(convolution);
     let (m, n, k) = (rows.count(), columns.count(), rows.depth());
     let gathered = convolution.direction != Direction::Filter;
-    let work = Work { m, n, k, batch: convolution.groups, operand, gathered, shares };
+    let batch = convolution.groups;
+    let sharing = if shares {
+        Sharing::Freely
+    } else {
+        let [rows, columns] = sides(&Convolution { batch: 1, ..convolution.clone() });
+        Sharing::Like { m: rows.count(), n: columns.count(), batch }
+    };
+    let work = Work { m, n, k, batch, operand, gathered, sharing };
     write_as(convolution, target, name, &Plan::of(target, &work))
 }
 
@@ -167,11 +173,10 @@ pub fn write_as(
     plan: &Plan,
 ) -> Result<Launches, String> {
     let [rows, columns] = sides(convolution);
-    let (m, n, k) = (rows.count(), columns.count(), rows.depth());
-    let parts = Parts::of(k, plan.tiling.depth, plan.parts);
-    let sums = (parts.count > 1).then_some(Sums {
+    let (m, n, parts) = (rows.count(), columns.count(), plan.parts);
+    let sums = (parts.sharers() > 1).then_some(Sums {
         scalar: plan.tiling.shape.sum,
-        parts: parts.count,
+        parts,
         batches: convolution.groups,
         m,
         n,
@@ -184,10 +189,10 @@ pub fn write_as(
     let pointers = places.map(|place| b.pointer(convolution.tensor(place).scalar));
     let (down, across) = (m.div_ceil(tiling.rows()), n.div_ceil(tiling.columns()));
     let of_part = down * across * convolution.groups;
-    let (workgroup, grid) = engine::groups(&mut b, of_part * parts.count)?;
+    let (workgroup, grid) = engine::groups(&mut b, of_part * parts.sharers())?;
     // Workgroups that run together have the same part, so that they share operands.
     let (part, workgroup) =
-        if parts.count == 1 { (b.number(0), workgroup) } else { b.div_rem(workgroup, of_part) };
+        if parts.sharers() == 1 { (b.number(0), workgroup) } else { b.div_rem(workgroup, of_part) };
     let (group, tile) = b.div_rem(workgroup, down * across);
     let (tile_row, tile_column) = engine::place(&mut b, tile, down, across);
     let firsts = [b.mul(tile_row, tiling.rows()), b.mul(tile_column, tiling.columns())];

@@ -2,7 +2,8 @@ use super::{Convolution, Direction, Tensor, write, write_as};
 use crate::domain::{Access, Epilogue, Origin, Program, Store};
 use crate::form::Parameter;
 use crate::product::Launches;
-use crate::product::plan::{Plan, Work};
+use crate::product::parts::Parts;
+use crate::product::plan::{Plan, Sharing, Work};
 use crate::product::tests::{numbers, random, run_all, targets};
 use crate::scalar::Scalar;
 use crate::target::Target;
@@ -224,8 +225,10 @@ fn convolutions_of_all_directions_and_layouts() {
                 c.epilogue = Some(epilogue(&c));
                 check(&c, &target);
                 let [m, n, k, batch] = [16, 16, 64, groups_of(case)];
-                let work = Work { m, n, k, batch, operand: scalar, gathered: false, shares: false };
-                let plan = Plan { parts: 3, ..Plan::of(&target, &work) };
+                let work = Work { m, n, k, batch, operand: scalar, gathered: false, sharing: Sharing::Never };
+                let Plan { tiling, .. } = Plan::of(&target, &work);
+                let [rows, _] = super::sides::sides(&c);
+                let plan = Plan { parts: Parts::of(rows.depth(), tiling.depth, 3), tiling };
                 check_written(&c, &target, &write_as(&c, &target, "convolution", &plan).unwrap());
             }
         }

@@ -117,16 +117,20 @@ pub struct Engine<'a> {
     /// The first k of the workgroup's part, and the one after its last.
     first_k: Value,
     pub(super) end_k: Value,
+    /// The length of dot products.
+    k: usize,
     /// Whether the last stage goes beyond the end.
     pub(super) ragged: bool,
     pub(super) group_row: Value,
     pub(super) group_column: Value,
     pub(super) sums: Vec<Tile>,
+    /// Where the workgroup computes several parts, their length, and the sums of one.
+    in_turn: Option<(usize, Vec<Tile>)>,
     operands: [Vec<Tile>; 2],
 }
 
 impl<'a> Engine<'a> {
-    /// Declares everything. The workgroup computes a part of the dot products.
+    /// Declares everything. The workgroup computes this part of the dot products, or all.
     pub fn new(
         b: &mut Builder,
         tiling: &Tiling,
@@ -166,7 +170,10 @@ impl<'a> Engine<'a> {
         let subgroup = b.index(Index::Subgroup);
         let (group_row, group_column) = b.div_rem(subgroup, tiling.groups[1]);
         let shape = &tiling.shape;
-        let sums = (0..tiling.tiles[0] * tiling.tiles[1]).map(|_| b.sums(shape)).collect();
+        let sums_of =
+            |b: &mut Builder| (0..tiling.tiles[0] * tiling.tiles[1]).map(|_| b.sums(shape)).collect();
+        let sums = sums_of(b);
+        let in_turn = parts.in_turn().then(|| (parts.length, sums_of(b)));
         let operands = [(Role::A, tiling.tiles[0]), (Role::B, tiling.tiles[1])]
             .map(|(role, count)| (0..count).map(|_| b.tile(role, shape)).collect());
         let (first_k, end_k) = parts.range(b, part);
@@ -178,10 +185,12 @@ impl<'a> Engine<'a> {
             thread,
             first_k,
             end_k,
+            k: parts.k,
             ragged: !parts.k.is_multiple_of(tiling.depth),
             group_row,
             group_column,
             sums,
+            in_turn,
             operands,
         }
     }
@@ -231,13 +240,47 @@ impl<'a> Engine<'a> {
         for step in 0..self.tiling.depth / self.tiling.shape.k as usize {
             self.load(b, step, &firsts);
             let [left, right] = &self.operands;
+            let sums = self.in_turn.as_ref().map_or(&self.sums, |(_, sums)| sums);
             for (row, a) in left.iter().enumerate() {
                 for (column, other) in right.iter().enumerate() {
-                    if let Some(sum) = self.sums.get(row * right.len() + column) {
+                    if let Some(sum) = sums.get(row * right.len() + column) {
                         b.tile_multiply(*sum, *a, *other);
                     }
                 }
             }
+        }
+    }
+
+    /// Multiplies the stage from `done` on, and adds the sums of a part where it ends there.
+    fn multiply_next(&self, b: &mut Builder, slot: Value, done: Value) {
+        self.multiply(b, slot);
+        if let Some((length, sums)) = &self.in_turn {
+            let after = b.add(done, self.tiling.depth);
+            let rest = b.rem(after, *length);
+            let ends = b.equal(rest, 0);
+            b.when(ends, |b| self.add_part(b, sums));
+        }
+    }
+
+    /// Adds the sums of a part to those of the parts before it, and begins another part.
+    fn add_part(&self, b: &mut Builder, sums: &[Tile]) {
+        let slots = self.tiling.shape.fragment(Role::Accumulator).map_or(0, |fragment| fragment.slots.len());
+        for (total, sum) in self.sums.iter().zip(sums) {
+            for slot in 0..slots {
+                let [before, own] = [*total, *sum].map(|tile| b.tile_get(tile, slot));
+                let all = b.add(before, own);
+                b.tile_set(*total, slot, all);
+            }
+            b.tile_fill(*sum, 0);
+        }
+    }
+
+    /// Adds the sums of the last part, if no stage has ended with it.
+    fn add_last(&self, b: &mut Builder) {
+        if let Some((length, sums)) = &self.in_turn
+            && !self.k.next_multiple_of(self.tiling.depth).is_multiple_of(*length)
+        {
+            self.add_part(b, sums);
         }
     }
 
@@ -261,9 +304,10 @@ impl<'a> Engine<'a> {
                 let slot = b.rem(slot, stages);
                 self.copy(b, next, slot);
                 let slot = b.rem(turn, stages);
-                self.multiply(b, slot);
+                self.multiply_next(b, slot, done);
             });
             b.async_wait(0);
+            self.add_last(b);
             return;
         }
         let zero = b.number(0);
@@ -276,7 +320,7 @@ impl<'a> Engine<'a> {
             let next = b.add(next, depth);
             let fetched = self.fetch(b, next);
             let slot = b.rem(turn, stages);
-            self.multiply(b, slot);
+            self.multiply_next(b, slot, done);
             if stages == 1 {
                 b.barrier();
             }
@@ -285,5 +329,6 @@ impl<'a> Engine<'a> {
             self.keep(b, &fetched, slot);
             b.barrier();
         });
+        self.add_last(b);
     }
 }

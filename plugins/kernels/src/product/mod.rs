@@ -15,7 +15,7 @@ use crate::scalar::Scalar;
 use crate::target::{Language, Target};
 use engine::{Along, Engine, Source};
 use parts::Parts;
-use plan::{Plan, Work};
+use plan::{Plan, Sharing, Work};
 use sums::Sums;
 
 /// A kernel and its workgroups.
@@ -184,23 +184,26 @@ pub(crate) fn held_as(operand: Scalar, target: &Target) -> Scalar {
     }
 }
 
-/// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, workgroups share dot
-/// products; then their order of additions depends on m, n and the batch.
+/// The rows of a product whose dot products are divided as for any number of rows: those of a tile.
+const ROWS: usize = 64;
+
+/// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, the order of additions depends on m and the batch.
 ///
 /// # Errors
 /// What is not supported.
 pub fn write(product: &Product, target: &Target, name: &str, shares: bool) -> Result<Launches, String> {
+    let turned = is_turned(product);
+    let sizes = |m: usize| if turned { (product.n, m) } else { (m, product.n) };
+    let ((m, n), (like_m, like_n)) = (sizes(product.m), sizes(ROWS));
     let work = Work {
-        m: product.m,
-        n: product.n,
+        m,
+        n,
         k: product.k,
         batch: product.batch.iter().product(),
         operand: held_as(operand_of(product)?, target),
         gathered: false,
-        shares,
+        sharing: if shares { Sharing::Freely } else { Sharing::Like { m: like_m, n: like_n, batch: 1 } },
     };
-    let turned = is_turned(product);
-    let work = if turned { Work { m: work.n, n: work.m, ..work } } else { work };
     write_as(product, target, name, &Plan::of(target, &work))
 }
 
@@ -221,10 +224,10 @@ fn operand_of(product: &Product) -> Result<Scalar, String> {
 pub fn write_as(product: &Product, target: &Target, name: &str, plan: &Plan) -> Result<Launches, String> {
     let turned = is_turned(product);
     let own = if turned { product.turned() } else { product.clone() };
-    let parts = Parts::of(own.k, plan.tiling.depth, plan.parts);
-    let sums = (parts.count > 1).then(|| Sums {
+    let parts = plan.parts;
+    let sums = (parts.sharers() > 1).then(|| Sums {
         scalar: plan.tiling.shape.sum,
-        parts: parts.count,
+        parts,
         batches: own.batch.iter().product(),
         m: own.m,
         n: own.n,
@@ -318,9 +321,9 @@ fn multiplying(
     let (down, across) = (m.div_ceil(tiling.rows()), n.div_ceil(tiling.columns()));
     let batches: usize = product.batch.iter().product();
     let of_part = down * across * batches;
-    let (group, grid) = engine::groups(&mut b, of_part * parts.count)?;
+    let (group, grid) = engine::groups(&mut b, of_part * parts.sharers())?;
     // Workgroups that run together have the same part, so that they share operands.
-    let (part, group) = if parts.count == 1 { (b.number(0), group) } else { b.div_rem(group, of_part) };
+    let (part, group) = if parts.sharers() == 1 { (b.number(0), group) } else { b.div_rem(group, of_part) };
     let (batch, tile) = b.div_rem(group, down * across);
     let (tile_row, tile_column) = engine::place(&mut b, tile, down, across);
     let first_row = b.mul(tile_row, tiling.rows());

@@ -1,6 +1,6 @@
 //! How a product is computed, from a model of the device.
 
-use super::parts::Parts;
+use super::parts::{Adder, Parts};
 use super::tiling::Tiling;
 use crate::scalar::Scalar;
 use crate::target::{Language, MatrixInstruction, MatrixShape, Role, Target};
@@ -20,8 +20,26 @@ pub struct Work {
     pub operand: Scalar,
     /// Whether the place of each vector of an operand is computed.
     pub gathered: bool,
-    /// Whether workgroups may share dot products.
-    pub shares: bool,
+    /// How dot products are divided.
+    pub sharing: Sharing,
+}
+
+/// How dot products are divided into parts, whose sums are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Not at all.
+    Never,
+    /// As is fastest.
+    Freely,
+    /// As is fastest for products of these sizes, whatever the own ones are.
+    Like {
+        /// Rows of the result.
+        m: usize,
+        /// Its columns.
+        n: usize,
+        /// Products of these sizes.
+        batch: usize,
+    },
 }
 
 /// How a product is computed.
@@ -29,14 +47,16 @@ pub struct Work {
 pub struct Plan {
     /// What a workgroup computes.
     pub tiling: Tiling,
-    /// How many workgroups share a dot product.
-    pub parts: usize,
+    /// The parts of dot products.
+    pub parts: Parts,
 }
 
 /// The most bytes of sums that workgroups leave for each other.
 const MOST_SUMS: usize = 32 << 20;
 /// The fewest stages that a part is worth.
 const FEWEST_STAGES: usize = 4;
+/// The most parts whose sums one thread adds.
+const MOST_IN_ORDER: usize = 32;
 /// Vectors that a thread brings in a stage where their places are computed: more cost registers.
 const GATHERED: usize = 12;
 
@@ -139,7 +159,7 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
 }
 
 /// The workgroups that a unit holds at once.
-fn residents(target: &Target, tiling: &Tiling) -> usize {
+fn residents(target: &Target, tiling: &Tiling, in_turn: bool) -> usize {
     let threads = tiling.threads(target) as usize;
     let slots = |role| {
         let (rows, columns) = tiling.shape.dims(role);
@@ -149,7 +169,8 @@ fn residents(target: &Target, tiling: &Tiling) -> usize {
     let [down, across] = tiling.tiles;
     let operands = (down * slots(Role::A) + across * slots(Role::B)) * tiling.shape.operand.size() / 4;
     // Places and counters take the rest.
-    let registers = down * across * slots(Role::Accumulator) + operands + 40;
+    let sums = down * across * slots(Role::Accumulator) * if in_turn { 2 } else { 1 };
+    let registers = sums + operands + 40;
     let by_registers = (target.registers_of_unit as usize * 1024) / (registers.next_multiple_of(8) * threads);
     let by_shared = target.shared_of_unit / (tiling.shared() + 1024);
     by_registers.min(by_shared).min(2048 / threads).max(1)
@@ -158,39 +179,82 @@ fn residents(target: &Target, tiling: &Tiling) -> usize {
 impl Plan {
     /// The plan for a device.
     pub fn of(target: &Target, work: &Work) -> Self {
-        let mut best: Option<(f64, Self)> = None;
-        for tiling in tilings(target, work) {
-            let tiles = work.m.div_ceil(tiling.rows()) * work.n.div_ceil(tiling.columns()) * work.batch;
-            let holds = residents(target, &tiling);
-            for parts in counts(target, work, &tiling, tiles, holds) {
-                let parts = Parts::of(work.k, tiling.depth, parts);
-                let cost = cost(target, work, &tiling, tiles, holds, &parts);
-                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                    best = Some((cost, Self { tiling: tiling.clone(), parts: parts.count }));
+        let all = tilings(target, work);
+        let shape = all.first().map(|tiling| &tiling.shape);
+        let sharing = match work.sharing {
+            // Whole numbers have one sum in any order.
+            _ if shape.is_some_and(|shape| shape.sum == Scalar::I32) => Sharing::Freely,
+            // The elements of such tiles of sums are not seen, so that a workgroup cannot add parts.
+            Sharing::Like { .. } if shape.is_some_and(MatrixShape::is_opaque) => Sharing::Never,
+            own => own,
+        };
+        let alike = match sharing {
+            Sharing::Like { m, n, batch } => {
+                let like = Work { m, n, batch, sharing: Sharing::Freely, ..*work };
+                let counts = |tiling: &Tiling| counts(target, &like, tiling, MOST_IN_ORDER);
+                let parts = Self::best(target, &like, &all, counts).parts;
+                // Whole stages of each tiling, so that any may be the best.
+                let deepest = all.iter().map(|tiling| tiling.depth).max().unwrap_or(1);
+                Some(Parts::of(work.k, deepest, parts.count))
+            }
+            _ => None,
+        };
+        Self::best(target, work, &all, |tiling| match alike {
+            Some(parts) if parts.count > 1 => alike_parts(work, tiling, parts),
+            None if sharing == Sharing::Freely => counts(target, work, tiling, usize::MAX),
+            _ => vec![Parts::of(work.k, tiling.depth, 1)],
+        })
+    }
+
+    /// The best of some tilings with the parts that each may have.
+    fn best(target: &Target, work: &Work, all: &[Tiling], parts: impl Fn(&Tiling) -> Vec<Parts>) -> Self {
+        let mut best: Option<(f64, &Tiling, Parts)> = None;
+        for tiling in all {
+            for parts in parts(tiling) {
+                let cost = cost(target, work, tiling, &parts);
+                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                    best = Some((cost, tiling, parts));
                 }
             }
         }
-        let first = || tilings(target, work).swap_remove(0);
-        best.map_or_else(|| Self { tiling: first(), parts: 1 }, |(_, plan)| plan)
+        let first = || {
+            let tiling = tilings(target, work).swap_remove(0);
+            Self { parts: Parts::of(work.k, tiling.depth, 1), tiling }
+        };
+        best.map_or_else(first, |(_, tiling, parts)| Self { tiling: tiling.clone(), parts })
     }
 }
 
-/// The numbers of parts that are worth comparing.
-fn counts(target: &Target, work: &Work, tiling: &Tiling, tiles: usize, holds: usize) -> Vec<usize> {
-    let mut all = vec![1];
-    if !work.shares {
-        return all;
-    }
-    let size = tiling.shape.sum.size();
-    let most =
-        (MOST_SUMS / size / (work.m * work.n * work.batch).max(1)).min(work.k / tiling.depth / FEWEST_STAGES);
-    let filled = (1..=holds).map(|each| target.units_or_usual() * each / tiles.max(1));
-    all.extend([2, 3, 4].into_iter().chain(filled).filter(|count| (2..=most).contains(count)));
-    all
+/// The workgroups of a part.
+fn tiles(work: &Work, tiling: &Tiling) -> usize {
+    work.m.div_ceil(tiling.rows()) * work.n.div_ceil(tiling.columns()) * work.batch
+}
+
+/// Whether there is memory for the sums of so many parts.
+fn have_room(work: &Work, tiling: &Tiling, parts: usize) -> bool {
+    parts <= MOST_SUMS / tiling.shape.sum.size() / (work.m * work.n * work.batch).max(1)
+}
+
+/// The parts that are worth comparing, up to `most`.
+fn counts(target: &Target, work: &Work, tiling: &Tiling, most: usize) -> Vec<Parts> {
+    let most = most.min(work.k / tiling.depth / FEWEST_STAGES);
+    let tiles = tiles(work, tiling).max(1);
+    let filled = (1..=residents(target, tiling, false)).map(|each| target.units_or_usual() * each / tiles);
+    let several = [2, 3, 4].into_iter().chain(filled);
+    let several = several.filter(|count| (2..=most).contains(count) && have_room(work, tiling, *count));
+    std::iter::once(1).chain(several).map(|count| Parts::of(work.k, tiling.depth, count)).collect()
+}
+
+/// Given parts, if they are whole stages: by a workgroup, or by several where there is memory.
+fn alike_parts(work: &Work, tiling: &Tiling, parts: Parts) -> Vec<Parts> {
+    let fits = parts.length.is_multiple_of(tiling.depth);
+    let adders = [(Adder::Workgroup, fits), (Adder::Thread, fits && have_room(work, tiling, parts.count))];
+    adders.into_iter().filter(|(_, fits)| *fits).map(|(adder, _)| Parts { adder, ..parts }).collect()
 }
 
 /// Estimated time, in multiplications of a unit.
-fn cost(target: &Target, work: &Work, tiling: &Tiling, tiles: usize, holds: usize, parts: &Parts) -> f64 {
+fn cost(target: &Target, work: &Work, tiling: &Tiling, parts: &Parts) -> f64 {
+    let (sharers, holds) = (parts.sharers(), residents(target, tiling, parts.in_turn()));
     let rates = Rates::of(target, &tiling.shape);
     let (rows, columns) = (tiling.rows() as f64, tiling.columns() as f64);
     let (multiplied, brought) = (rows * columns, (rows + columns) * rates.element);
@@ -206,14 +270,15 @@ fn cost(target: &Target, work: &Work, tiling: &Tiling, tiles: usize, holds: usiz
     };
     let barriers = if tiling.stages == 1 { 2.0 } else { 1.0 };
     let step = step + barriers * STAGE * rates.multiplies / tiling.depth as f64;
-    let workgroups = (tiles * parts.count).div_ceil(target.units_or_usual());
+    let workgroups = (tiles(work, tiling) * sharers).div_ceil(target.units_or_usual());
     let rest = workgroups % holds;
     let busy = (workgroups - rest) as f64 * if holds == 1 { ALONE } else { 1.0 };
     let busy = busy + if rest == 1 { ALONE } else { rest as f64 };
     let begun = workgroups as f64 * BEGIN * rates.multiplies;
-    let mut all = busy * step * parts.length.min(work.k) as f64 + begun;
-    if parts.count > 1 {
-        let bytes = work.m * work.n * work.batch * parts.count * tiling.shape.sum.size() * 2;
+    let length = if sharers > 1 { parts.length.min(work.k) } else { work.k };
+    let mut all = busy * step * length as f64 + begun;
+    if sharers > 1 {
+        let bytes = work.m * work.n * work.batch * sharers * tiling.shape.sum.size() * 2;
         all += (LAUNCH + bytes as f64 / SUMS) * rates.multiplies;
     }
     all

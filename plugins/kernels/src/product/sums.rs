@@ -1,6 +1,7 @@
 //! The sums of parts of dot products, which a second kernel adds, always in the same order.
 
 use super::engine::{self, store};
+use super::parts::{Adder, Parts};
 use crate::builder::Builder;
 use crate::form::{Index, Local, Memory, Pointer, Value};
 use crate::scalar::Scalar;
@@ -10,7 +11,7 @@ use crate::target::Target;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) scalar: Scalar,
-    pub(crate) parts: usize,
+    pub(crate) parts: Parts,
     pub(crate) batches: usize,
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -35,7 +36,7 @@ impl Sums {
 
     /// All elements.
     pub(crate) fn count(&self) -> usize {
-        self.parts * self.of_part()
+        self.parts.count * self.of_part()
     }
 
     /// Neighbours that are stored and loaded together.
@@ -77,7 +78,14 @@ impl Sums {
         width: usize,
         finish: &mut Finish<'_>,
     ) -> Result<[u32; 3], String> {
-        let width = width.min(self.width());
+        let (mut width, count) = (width.min(self.width()), self.parts.count);
+        // Where a thread adds all parts of a result, more threads have fewer results each.
+        while self.parts.adder == Adder::Thread
+            && width > 1
+            && self.of_part() / width < b.target().units_or_usual() * BUSY
+        {
+            width /= 2;
+        }
         let vectors = self.of_part() / width;
         let sharers = self.sharers(b.target(), vectors);
         let across = Self::threads(b.target()) / sharers;
@@ -92,17 +100,16 @@ impl Sums {
         let place = b.mul(place, width);
         let zero = if self.scalar.is_float() { b.float(0.0, self.scalar) } else { b.int(0, self.scalar) };
         let totals: Vec<Local> = (0..width).map(|_| b.local(self.scalar, zero)).collect();
-        let rounds = self.parts.div_ceil(sharers);
+        let rounds = count.div_ceil(sharers);
         b.for_range(0, rounds, TOGETHER, |b, round| {
             let loads: Vec<(Value, Option<Value>)> = (0..TOGETHER.min(rounds))
                 .map(|next| {
                     let part = b.add(round, next);
                     let part = b.mul(part, sharers);
                     let part = b.add(part, own);
-                    let all =
-                        rounds.is_multiple_of(TOGETHER.min(rounds)) && self.parts.is_multiple_of(sharers);
-                    let there = (!all).then(|| b.less(part, self.parts));
-                    let part = if all { part } else { b.min(part, self.parts - 1) };
+                    let all = rounds.is_multiple_of(TOGETHER.min(rounds)) && count.is_multiple_of(sharers);
+                    let there = (!all).then(|| b.less(part, count));
+                    let part = if all { part } else { b.min(part, count - 1) };
                     let at = b.mul(part, self.of_part());
                     let at = b.add(at, place);
                     (b.load_vector(Memory::Global(from), at, width), there)
@@ -164,9 +171,12 @@ impl Sums {
 
     /// How many threads share a result, where there are few results and many parts.
     fn sharers(&self, target: &Target, vectors: usize) -> usize {
+        if self.parts.adder == Adder::Thread {
+            return 1;
+        }
         let wanted = target.units_or_usual() * BUSY;
         let mut sharers = 1;
-        while sharers < SHARERS && vectors * sharers < wanted && self.parts >= 4 * sharers {
+        while sharers < SHARERS && vectors * sharers < wanted && self.parts.count >= 4 * sharers {
             sharers *= 2;
         }
         sharers

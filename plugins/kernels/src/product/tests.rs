@@ -1,5 +1,5 @@
-use super::parts::Parts;
-use super::plan::Plan;
+use super::parts::{Adder, Parts};
+use super::plan::{Plan, Sharing};
 use super::{Launches, Matrix, Passed, Product, Work, operand_of, write, write_as};
 use crate::domain::{Access, Epilogue, Origin, Program, Store};
 use crate::form::Parameter;
@@ -94,8 +94,9 @@ fn check(product: &Product, target: &Target) {
 fn shared_by(product: &Product, target: &Target, parts: usize) -> Plan {
     let Product { m, n, k, .. } = *product;
     let batch = product.batch.iter().product();
-    let work = Work { m, n, k, batch, operand: operand_of(product).unwrap(), gathered: false, shares: false };
-    Plan { parts, ..Plan::of(target, &work) }
+    let (operand, sharing) = (operand_of(product).unwrap(), Sharing::Never);
+    let Plan { tiling, .. } = Plan::of(target, &Work { m, n, k, batch, operand, gathered: false, sharing });
+    Plan { parts: Parts::of(k, tiling.depth, parts), tiling }
 }
 
 fn check_written(product: &Product, target: &Target, launches: &Launches) {
@@ -285,9 +286,116 @@ fn long_dot_products_are_shared() {
     let (scalar, count) = sums(true).unwrap();
     assert_eq!(scalar, Scalar::F32);
     assert!(count >= 64 * 64 * 100, "{count}");
-    assert_eq!(sums(false), None);
+    // As for other numbers of rows, and in order: fewer.
+    let (_, alike) = sums(false).unwrap();
+    assert!((64 * 64 * 2..=64 * 64 * 32).contains(&alike), "{alike}");
     let product = plain(4096, 4096, 4096, Scalar::F16, [false; 3]);
     assert_eq!(write(&product, &target, "product", true).unwrap().sums, None);
+}
+
+/// Bytes of numbers whose sums are rounded.
+fn rough(count: usize, scalar: Scalar) -> Vec<u8> {
+    let number = |place: usize| (place as f64 * 0.7).sin() * 3_f64.powi((place % 5) as i32);
+    (0..count)
+        .flat_map(|place| encode(number(place).to_bits(), scalar).into_iter().take(scalar.size()))
+        .collect()
+}
+
+/// The bytes of the result for rough operands.
+fn results(product: &Product, target: &Target, launches: &Launches) -> Vec<u8> {
+    let Product { m, n, k, .. } = *product;
+    let scalar = product.a.scalar;
+    let (a, b) = (rough(m * k, scalar), rough(k * n, scalar));
+    let mut tensors = vec![a, b, vec![0xff; m * n * product.c.scalar.size()]];
+    run_all(launches, target, &mut tensors).unwrap();
+    tensors.swap_remove(2)
+}
+
+#[test]
+fn a_workgroup_adds_parts_to_the_bits_of_several() {
+    for target in targets() {
+        for (scalar, k, count) in
+            [(Scalar::F32, 200, 3), (Scalar::F32, 256, 4), (Scalar::F16, 450, 3), (Scalar::F64, 130, 2)]
+        {
+            let product =
+                Product { c: matrix(scalar, 5, 24, false, &[]), ..plain(5, 24, k, scalar, [false; 3]) };
+            let Plan { tiling, parts } = shared_by(&product, &target, count);
+            if tiling.shape.is_opaque() {
+                continue;
+            }
+            let of = |parts| {
+                let plan = Plan { tiling: tiling.clone(), parts };
+                let launches = write_as(&product, &target, "product", &plan).unwrap();
+                (launches.all.len(), results(&product, &target, &launches))
+            };
+            let several = of(Parts { adder: Adder::Thread, ..parts });
+            let (kernels, alone) = of(Parts { adder: Adder::Workgroup, ..parts });
+            assert_eq!((several.0, kernels), (2, 1));
+            assert!(several.1 == alone, "{} {scalar:?} {k}", target.name);
+            // Another order of additions shows.
+            let (_, whole) = of(Parts::of(k, tiling.depth, 1));
+            assert!(scalar == Scalar::F16 || whole != alone, "{} {scalar:?} {k}", target.name);
+        }
+    }
+}
+
+#[test]
+fn rows_have_the_same_bits_whatever_their_number() {
+    for target in targets() {
+        for (scalar, turned) in [(Scalar::F32, false), (Scalar::F32, true), (Scalar::F16, false)] {
+            let mut first: Option<Vec<u8>> = None;
+            for m in [1, 9, 33] {
+                let mut product = plain(m, 8, 270, scalar, [false; 3]);
+                product.c = matrix(scalar, m, 8, turned, &[]);
+                let launches = write(&product, &target, "product", false).unwrap();
+                let bytes = results(&product, &target, &launches);
+                let size = scalar.size();
+                let step = if turned { m * size } else { size };
+                let row: Vec<u8> =
+                    (0..8).flat_map(|column| bytes[column * step..][..size].to_vec()).collect();
+                let first = first.get_or_insert_with(|| row.clone());
+                assert!(*first == row, "{} {scalar:?} {m}", target.name);
+            }
+        }
+    }
+}
+
+/// Few rows are computed by workgroups that share dot products, many by workgroups that compute the same parts.
+#[test]
+fn the_parts_of_rows_do_not_depend_on_their_number() {
+    for target in targets() {
+        for operand in [Scalar::F32, Scalar::F16] {
+            let sharing = Sharing::Like { m: 64, n: 256, batch: 1 };
+            let plan = |m| {
+                let work = Work { m, n: 256, k: 4096, batch: 1, operand, gathered: false, sharing };
+                Plan::of(&target, &work)
+            };
+            let few = plan(16);
+            if few.tiling.shape.is_opaque() {
+                assert_eq!(few.parts.count, 1);
+                continue;
+            }
+            assert_eq!(few.parts.adder, Adder::Thread, "{} {operand:?}", target.name);
+            for m in [1, 64, 100, 1 << 10, 1 << 18] {
+                let Parts { count, length, .. } = plan(m).parts;
+                assert_eq!([count, length], [few.parts.count, few.parts.length], "{} {m}", target.name);
+            }
+            assert_eq!(plan(1 << 18).parts.adder, Adder::Workgroup, "{} {operand:?}", target.name);
+        }
+    }
+}
+
+/// Whole numbers have one sum in any order, so that they are always shared as is fastest.
+#[test]
+fn whole_numbers_are_shared_whatever_the_rows() {
+    let target = Target::of("sm_90").unwrap();
+    let product = Product {
+        c: matrix(Scalar::I32, 64, 64, false, &[]),
+        ..plain(64, 64, 1 << 16, Scalar::I8, [false; 3])
+    };
+    let sums = |shares| write(&product, &target, "product", shares).unwrap().sums;
+    assert!(sums(true).is_some());
+    assert_eq!(sums(false), sums(true));
 }
 
 /// Operands that are held in a wider type come in vectors of as many elements as 16 bytes of theirs have.

@@ -239,8 +239,9 @@ fn workgroups_share_long_dot_products() {
         conv_mode: ConvMode::CrossCorrelation,
     };
     let gradient = graph(&[&[32, 16, 40, 40], &[32, 24, 40, 40], &[24, 16, 3, 3]], &[], vec![filter.into()]);
-    let product =
-        graph(&[&[16, 8192], &[8192, 512], &[16, 512]], &[], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
+    let rows =
+        |m: i64| graph(&[&[m, 8192], &[8192, 512], &[m, 512]], &[], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
+    let product = rows(16);
     for architecture in ["gfx1100", "gfx90a", "gfx1030", "sm_75", "sm_90"] {
         for whole in [&gradient, &product] {
             let program = on(whole, architecture);
@@ -254,9 +255,15 @@ fn workgroups_share_long_dot_products() {
             let result: i64 = whole.tensors[2].dims.iter().product();
             assert!(size >= 2 * 4 * result as usize && size <= 32 << 20, "{architecture}: {size}");
         }
-        // How many rows there are decides how dot products are shared, unless they must not know of each other.
+        // The parts are the same for any number of rows where these must not know of each other, by several workgroups or by one.
         let options = || Options { batch_invariant: true, ..Options::default() }.on(architecture);
-        assert_eq!(generate_with(&product, options()).unwrap().kernels.len(), 1);
+        let alike = |m| {
+            let kernels = generate_with(&rows(m), options()).unwrap().kernels;
+            (kernels.len(), kernels[0].numerics.parts)
+        };
+        let (count, parts) = alike(16);
+        assert!(count == 2 && parts > Some(1), "{architecture}: {count} {parts:?}");
+        assert_eq!(alike(1 << 16), (1, parts), "{architecture}");
         assert_eq!(generate_with(&gradient, options()).unwrap().kernels.len(), 2);
     }
 }

@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::Builder;
 use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Role, Unary};
-use crate::product::plan::{Plan, Work};
+use crate::product::parts::Parts;
+use crate::product::plan::{Plan, Sharing, Work};
 use crate::product::{Matrix, Product, write_as};
 use crate::target::{CooperativeShape, Target, VulkanDevice};
 
@@ -262,9 +263,10 @@ fn products_of_cooperative_matrices_are_valid() {
         for (size, parts) in [(512, 1), (33, 1), (1024, 4)] {
             for by_columns in [[false, false], [true, false], [false, true]] {
                 let product = product(operand, size, by_columns);
-                let work =
-                    Work { m: size, n: size, k: size, batch: 1, operand, gathered: false, shares: false };
-                let plan = Plan { parts, ..Plan::of(&target, &work) };
+                let (m, n, k, sharing) = (size, size, size, Sharing::Never);
+                let work = Work { m, n, k, batch: 1, operand, gathered: false, sharing };
+                let Plan { tiling, .. } = Plan::of(&target, &work);
+                let plan = Plan { parts: Parts::of(k, tiling.depth, parts), tiling };
                 let kernel =
                     write_as(&product, &target, "product", &plan).unwrap().all.remove(0).launch.kernel;
                 let refused = print(&kernel, &Features { cooperative_matrix: false, ..ALL }).unwrap_err();
