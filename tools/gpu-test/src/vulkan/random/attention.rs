@@ -139,6 +139,27 @@ impl Attention {
     }
 }
 
+impl Scores {
+    /// An attention with these scores.
+    fn of(&self, [q, k, v, o]: [i64; 4]) -> Sdpa {
+        Sdpa {
+            scale: self.scale,
+            attn_scale_value: self.scale_value,
+            attn_mask: self.mask,
+            padding_mask: self.lengths.is_some(),
+            seq_len_q: self.lengths.map(|[queries, _]| queries),
+            seq_len_kv: self.lengths.map(|[_, keys]| keys),
+            alibi_mask: self.alibi,
+            causal_mask: self.causal[0],
+            causal_mask_bottom_right: self.causal[1],
+            left_bound: self.bounds[0],
+            right_bound: self.bounds[1],
+            diagonal_alignment: self.alignment,
+            ..Sdpa::new(q, k, v, o)
+        }
+    }
+}
+
 /// An attention forward.
 pub fn forward(case: &mut Case, random: &mut Random) {
     let own = Attention::new(case, random);
@@ -154,26 +175,7 @@ pub fn forward(case: &mut Case, random: &mut Random) {
         (random.next(4) == 0).then(|| case.input(DataType::Float, &[1, own.heads, 1, 1], FIRST, RANGE));
     let [stats, max, sum_exp] =
         [(); 3].map(|()| (random.next(2) == 0).then(|| case.output(DataType::Float, &rows, FIRST)));
-    let node = Sdpa {
-        scale: scores.scale,
-        attn_scale_value: scores.scale_value,
-        attn_mask: scores.mask,
-        padding_mask: scores.lengths.is_some(),
-        seq_len_q: scores.lengths.map(|[queries, _]| queries),
-        seq_len_kv: scores.lengths.map(|[_, keys]| keys),
-        alibi_mask: scores.alibi,
-        causal_mask: scores.causal[0],
-        causal_mask_bottom_right: scores.causal[1],
-        left_bound: scores.bounds[0],
-        right_bound: scores.bounds[1],
-        diagonal_alignment: scores.alignment,
-        sink_token: sink,
-        stats,
-        max,
-        sum_exp,
-        ..Sdpa::new(q, k, v, o)
-    };
-    case.node(node);
+    case.node(Sdpa { sink_token: sink, stats, max, sum_exp, ..scores.of([q, k, v, o]) });
 }
 
 /// The gradients of an attention.
@@ -196,21 +198,6 @@ pub fn backward(case: &mut Case, random: &mut Random) {
     });
     let dbias =
         (has_bias && random.next(2) == 0).then(|| case.output(own.data_type, &scores.mask_dims, FIRST));
-    let node = SdpaBackward {
-        scale: scores.scale,
-        attn_scale_value: scores.scale_value,
-        attn_mask: scores.mask,
-        padding_mask: scores.lengths.is_some(),
-        seq_len_q: scores.lengths.map(|[queries, _]| queries),
-        seq_len_kv: scores.lengths.map(|[_, keys]| keys),
-        alibi_mask: scores.alibi,
-        causal_mask: scores.causal[0],
-        causal_mask_bottom_right: scores.causal[1],
-        left_bound: scores.bounds[0],
-        right_bound: scores.bounds[1],
-        diagonal_alignment: scores.alignment,
-        dbias,
-        ..SdpaBackward::new([q, k, v, o, d_o, stats], [dq, dk, dv])
-    };
-    case.node(node);
+    let forward = scores.of([q, k, v, o]);
+    case.node(SdpaBackward { dbias, ..SdpaBackward::of(&forward, [d_o, stats], [dq, dk, dv]) });
 }
