@@ -133,8 +133,10 @@ inline const char* strategyToString(AutotuneStrategy strategy)
 using HipdnnHandlePtr = ::hipdnn::HandlePtr;
 using HipdnnHandleDeleter = ::hipdnn::HandleDeleter;
 using ::hipdnn::create_handle;
+using ::hipdnn::get_loaded_engine_plugin_paths;
 using ::hipdnn::HeuristicPolicyInfo;
 using ::hipdnn::PluginLoadingMode;
+using ::hipdnn::set_engine_plugin_paths;
 using PluginLoadingMode_t = PluginLoadingMode;
 
 inline Error createHipdnnHandle(HipdnnHandlePtr& handle, hipStream_t stream = nullptr)
@@ -175,18 +177,8 @@ Error setEnginePluginPaths(const Container& paths, PluginLoadingMode mode)
 {
     return ::hipdnn::set_engine_plugin_paths(paths, mode);
 }
-template <typename Container>
-Error set_engine_plugin_paths(const Container& paths, PluginLoadingMode mode)
-{
-    return ::hipdnn::set_engine_plugin_paths(paths, mode);
-}
 template <typename Path>
 Error getLoadedEnginePluginPaths(hipdnnHandle_t handle, std::vector<Path>& paths)
-{
-    return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
-}
-template <typename Path>
-Error get_loaded_engine_plugin_paths(hipdnnHandle_t handle, std::vector<Path>& paths)
 {
     return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
 }
