@@ -11,7 +11,7 @@ use super::replay::Replays;
 use super::{Input, MISSING, Output, Prepared, Ready, Subgraph, host};
 use crate::failure::{Failure, Result};
 use crate::library::OnStream;
-use crate::lowering::{Bound, Graphs, Host, Place, Slab, Work};
+use crate::lowering::{Bound, Graphs, Host, Place, Slab, Work, elements};
 use crate::threads::Parallel;
 
 /// The alignment of tensors.
@@ -29,7 +29,12 @@ pub struct OnGpu {
     on_host: Mutex<HashMap<usize, Words>>,
     /// Idle memory.
     idle: Mutex<Vec<Block>>,
+    /// Idle memory of the host for results of host operations, at most [`RESULTS`].
+    results: Mutex<Vec<Vec<u64>>>,
 }
+
+/// The most results that are kept: new memory costs a fault for each page.
+const RESULTS: usize = 4;
 
 /// A run's memory, and the captured runs with it.
 struct Block {
@@ -101,7 +106,8 @@ impl Copies {
 
 impl OnGpu {
     pub fn new(gpu: Gpu) -> Self {
-        Self { gpu, constants: Mutex::default(), on_host: Mutex::default(), idle: Mutex::default() }
+        let (constants, on_host, idle, results) = Default::default();
+        Self { gpu, constants, on_host, idle, results }
     }
 
     pub fn gpu(&self) -> Gpu {
@@ -265,6 +271,13 @@ unsafe fn fill(own: &OnStream, to: *mut c_void, input: &Input) -> Result<()> {
     copied.map_err(Failure::from)
 }
 
+/// Whether an operation writes every byte of a result, from its first element to its last. Appended rows leave those behind them.
+fn is_filled(host: &Host, bound: &Bound) -> bool {
+    let writes_all = matches!(host, Host::Copy | Host::Integers(_) | Host::Gather(_) | Host::Unpack(_));
+    let bytes = usize::try_from(elements(&bound.dims)).unwrap_or(0) * bound.element.size();
+    writes_all && bytes == extent(bound)
+}
+
 /// The bytes from the first element of a tensor to its last one.
 fn extent(bound: &Bound) -> usize {
     if bound.dims.contains(&0) {
@@ -355,6 +368,20 @@ impl Run<'_> {
         Ok((start, Some(Arc::new(words))))
     }
 
+    /// Memory for a result of a host operation, with the bytes that are to be preserved.
+    fn result(&self, host: &Host, bound: &Bound) -> Result<Vec<u64>> {
+        let bytes = extent(bound);
+        let idle = self.on_gpu.results.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut words = idle.unwrap_or_default();
+        words.resize(bytes.div_ceil(8), 0);
+        if !is_filled(host, bound) {
+            let from = self.of(&bound.place).ok_or_else(|| Failure::ep(MISSING))?;
+            // SAFETY: the tensor has this many bytes on the GPU, and the words have room for them.
+            unsafe { self.on_gpu.download(words.as_mut_ptr().cast(), from, bytes) }?;
+        }
+        Ok(words)
+    }
+
     /// Computes a host operation, with copies of what is on the GPU.
     fn on_host(
         &self,
@@ -369,15 +396,15 @@ impl Run<'_> {
         if writes.iter().any(|of| !matches!(of.place, Place::Output(..) | Place::Scratch(_))) {
             return Err(MISSING.to_owned());
         }
-        // Bytes between elements of a result must be preserved.
-        let results = writes.iter().map(|bound| self.read(bound)).collect::<Result<Vec<_>>>();
-        let results = results.map_err(|failure| failure.text)?;
-        let to = results.iter().zip(writes).map(|((start, _), bound)| Slab::new(*start, bound));
+        let results = writes.iter().map(|bound| self.result(host, bound)).collect::<Result<Vec<_>>>();
+        let mut results = results.map_err(|failure| failure.text)?;
+        let starts: Vec<*mut u8> = results.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
+        let to = starts.iter().zip(writes).map(|(start, bound)| Slab::new(*start, bound));
         let to = to.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
         // SAFETY: the tensors are in copies with room for them, or in memory of the application and the program; the results' copies are
         // their own.
         unsafe { host::run(host, &slabs, &to, parallel) }?;
-        for ((start, _), bound) in results.iter().zip(writes).filter(|(_, bound)| extent(bound) > 0) {
+        for (start, bound) in starts.iter().zip(writes).filter(|(_, bound)| extent(bound) > 0) {
             let place = self.of(&bound.place).ok_or(MISSING)?;
             // SAFETY: the copy has this many bytes, and so has the tensor on the GPU.
             let sent = unsafe {
@@ -386,6 +413,29 @@ impl Run<'_> {
             };
             sent.map_err(|error| error.to_string())?;
         }
+        let mut idle = self.on_gpu.results.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.extend(results);
+        idle.truncate(RESULTS);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Element;
+
+    #[test]
+    fn results_that_are_filled_need_not_be_copied_before() {
+        let bound = |dims: &[i64], strides: &[i64]| Bound {
+            place: Place::Scratch(0),
+            element: Element::Half,
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+        };
+        let packed = bound(&[2, 3, 4], &[12, 4, 1]);
+        assert!(is_filled(&Host::Gather(0), &packed) && is_filled(&Host::Copy, &bound(&[3, 4], &[1, 3])));
+        assert!(!is_filled(&Host::Append, &packed));
+        assert!(!is_filled(&Host::Copy, &bound(&[2, 4], &[8, 1])), "elements of others lie between its rows");
     }
 }

@@ -3,9 +3,12 @@
 use super::bits;
 use super::copy::copy;
 use super::integers::{each, integers};
-use crate::lowering::{Host, Slab};
+use crate::lowering::{Host, Shared, Slab};
 use crate::model::Element;
 use crate::threads::Parallel;
+
+/// The gathered elements for which another thread is worthwhile.
+const GATHERED: usize = 1 << 16;
 
 /// Computes `host`, using `parallel` for large operations.
 ///
@@ -42,7 +45,7 @@ pub unsafe fn run(
         }
         // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
         // this function requires.
-        (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, *axis) },
+        (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, *axis, parallel) },
         // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
         // this function requires; the called function checks the rows.
         (Host::Append, [past, new, rows]) => unsafe { append(*past, *new, *rows, to) },
@@ -78,7 +81,13 @@ unsafe fn read(element: Element, from: *const u8) -> i64 {
 
 /// # Safety
 /// The tensors have elements of their types; the result is packed.
-unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -> Result<(), String> {
+unsafe fn gather(
+    from: Slab<'_>,
+    indices: Slab<'_>,
+    to: Slab<'_>,
+    axis: usize,
+    parallel: Parallel<'_>,
+) -> Result<(), String> {
     let count = from.dim(axis);
     let without = |list: &[i64]| {
         let mut list = list.to_vec();
@@ -93,27 +102,43 @@ unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -
     // The parts' positions in the result: rows of the outer axes are `chosen` parts apart.
     let mut to_strides = crate::lowering::packed(&dims);
     to_strides.iter_mut().take(axis).for_each(|stride| *stride *= chosen);
-    let (mut number, mut wrong) = (0, None);
+    let (mut places, mut wrong) = (Vec::new(), None);
     each(&indices.bound.dims, &[indices], &mut |offsets| {
         let place = indices.at(offsets.first().copied().unwrap_or(0));
         // SAFETY: the tensors have elements of their types; the result is packed, as this function requires.
         let given = unsafe { read(indices.bound.element, place) };
         let index = if given < 0 { given.saturating_add(count) } else { given };
         match Some(index).filter(|index| (0..count).contains(index)) {
-            Some(index) => {
-                let source = (from.at(index * from.stride(axis)), strides.as_slice());
-                let target = (to.at(number * inner), to_strides.as_slice());
-                // SAFETY: the index is below the dimension, and the result has a part for each index.
-                unsafe { copy(from.bound.element.size(), &dims, source, target, None) };
-            }
+            Some(index) => places.push(index),
             None => wrong = Some(given),
         }
-        number += 1;
     });
-    match wrong {
-        Some(index) => Err(format!("index {index}, expected one from {} to {}", -count, count - 1)),
-        None => Ok(()),
+    if let Some(index) = wrong {
+        return Err(format!("index {index}, expected one from {} to {}", -count, count - 1));
     }
+    let all = [from, to];
+    let shared = Shared(&all);
+    let gathered = |number: usize| {
+        let (Some(from), Some(to), Some(index)) = (shared.get(0), shared.get(1), places.get(number)) else {
+            return;
+        };
+        let at = i64::try_from(number).unwrap_or(0) * inner;
+        let source = (from.at(index * from.stride(axis)), strides.as_slice());
+        let target = (to.at(at), to_strides.as_slice());
+        // SAFETY: the index is below the dimension, and the result has a part of its own for each index.
+        unsafe { copy(from.bound.element.size(), &dims, source, target, None) };
+    };
+    let elements = usize::try_from(dims.iter().product::<i64>()).unwrap_or(0) * places.len();
+    let parts = (elements / GATHERED).clamp(1, places.len().max(1));
+    let part = |part: usize| {
+        let all = places.len();
+        (all * part / parts..all * (part + 1) / parts).for_each(gathered);
+    };
+    if parts == 1 || parallel(parts, &part).is_err() {
+        // Copying twice does no harm.
+        (0..parts).for_each(part);
+    }
+    Ok(())
 }
 
 /// # Safety
@@ -254,6 +279,27 @@ mod tests {
         at[1] = 3;
         let text = gather(&mut x, &mut at, &mut y).unwrap_err();
         assert_eq!(text, "index 3, expected one from -3 to 2");
+    }
+
+    #[test]
+    fn many_rows_are_gathered_in_parts() {
+        let (rows, size) = (7_i64, 1 << 10);
+        let mut x: Vec<i32> = (0..(rows * size) as i32).collect();
+        let mut indices: Vec<i64> = (0..300).map(|number| number * number % rows - rows).collect();
+        let forms = [
+            whole(Element::Int32, &[rows, size]),
+            whole(Element::Int64, &[300]),
+            whole(Element::Int32, &[300, size]),
+        ];
+        assert!(300 * size > 2 * GATHERED as i64);
+        let mut y = vec![-1_i32; 300 << 10];
+        let wanted: Vec<i32> = indices
+            .iter()
+            .flat_map(|index| (0..size).map(move |at| ((index + rows) * size + at) as i32))
+            .collect();
+        let reads = [slab(&mut x, &forms[0]), slab(&mut indices, &forms[1])];
+        run(Host::Gather(0), &reads, slab(&mut y, &forms[2])).unwrap();
+        assert!(y == wanted);
     }
 
     #[test]
