@@ -91,10 +91,6 @@ hipdnn_plugin_sdk::header_constants! {
     REDUCE_ADD: c_int = MIOPEN_REDUCE_TENSOR_ADD 0;
     /// The product.
     REDUCE_MUL: c_int = MIOPEN_REDUCE_TENSOR_MUL 1;
-    /// The minimum.
-    REDUCE_MIN: c_int = MIOPEN_REDUCE_TENSOR_MIN 2;
-    /// The maximum.
-    REDUCE_MAX: c_int = MIOPEN_REDUCE_TENSOR_MAX 3;
     /// The maximum magnitude.
     REDUCE_AMAX: c_int = MIOPEN_REDUCE_TENSOR_AMAX 4;
     /// The mean.

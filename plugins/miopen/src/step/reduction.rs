@@ -12,7 +12,7 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{
     FLOAT, Miopen, NO_INDICES, PROPAGATE_NAN, REDUCE_ADD, REDUCE_AMAX, REDUCE_AVG, REDUCE_INDEX_32,
-    REDUCE_MAX, REDUCE_MIN, REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
+    REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
 };
 use crate::object::{Object, make};
 use crate::operand::{Shape, same_type, without_bfloat16};
@@ -39,12 +39,14 @@ impl ReductionDesign {
         let operation = match mode {
             ReductionMode::Add => REDUCE_ADD,
             ReductionMode::Mul => REDUCE_MUL,
-            ReductionMode::Min => REDUCE_MIN,
-            ReductionMode::Max => REDUCE_MAX,
             ReductionMode::Amax => REDUCE_AMAX,
             ReductionMode::Avg => REDUCE_AVG,
             ReductionMode::Norm1 => REDUCE_NORM1,
             ReductionMode::Norm2 => REDUCE_NORM2,
+            // MIOpen starts with the least finite number: the largest of rows masked with -inf would be that.
+            ReductionMode::Max | ReductionMode::Min => {
+                return Err(format!("mode: is {}, which MIOpen computes without infinities", mode.name()));
+            }
             other => return Err(format!("mode: is {}, which MIOpen does not support", other.name())),
         };
         without_bfloat16("in", x.data_type)?;
@@ -54,8 +56,7 @@ impl ReductionDesign {
         };
         let (from, to) = (shape("in", x)?, shape("out", y)?);
         // Comparisons need no more precision than the elements have, and MIOpen only compares in their type.
-        let compares = matches!(mode, ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax);
-        let compute_type = if compares { from.data_type } else { FLOAT };
+        let compute_type = if *mode == ReductionMode::Amax { from.data_type } else { FLOAT };
         Ok(Self { operation, compute_type, x: from, y: to, slots: [x.slot, y.slot] })
     }
 }

@@ -69,6 +69,9 @@ fn reductions_are_refused_by_mode_and_type() {
         graph(vec![Tensor::packed(1, DataType::Float, &[4, 6]), Tensor::packed(2, out, &[4, 1])], node)
     };
     assert_eq!(check(&reduction(ReductionMode::Norm2, DataType::Float), None), Ok(false));
+    for mode in [ReductionMode::Max, ReductionMode::Min] {
+        refused(&reduction(mode, DataType::Float), "which MIOpen computes without infinities");
+    }
     refused(&reduction(ReductionMode::MulNoZeros, DataType::Float), "mode: is mul_no_zeros");
     refused(
         &reduction(ReductionMode::Add, DataType::Half),

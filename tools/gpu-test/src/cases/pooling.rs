@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
-use super::{DETERMINISTIC, MIOPEN, TYPES_WITHOUT_BFLOAT16};
+use super::{DETERMINISTIC, MIOPEN, RTC, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
 /// A pooling with the same parameters along every spatial dimension.
@@ -73,6 +73,21 @@ impl Shape {
         case
     }
 
+    /// The largest of windows in which everything is masked.
+    fn masked(&self, with_index: bool, data_type: DataType) -> Case {
+        let order = Order::ChannelsFirst;
+        let index = if with_index { " with index" } else { "" };
+        let mut case = Case::new(format!("maxpool {} of -inf{index} {}", self.name, data_type.name()));
+        let count = self.x.iter().product::<i64>();
+        let values =
+            (0..count).map(|place| if place < count / 2 { f32::NEG_INFINITY } else { place as f32 % 7.0 });
+        let x = case.input_of(data_type, self.x, values.collect());
+        let y = case.output(data_type, &self.y(), order);
+        let index = with_index.then(|| case.output(DataType::Int32, &self.y(), order));
+        case.node(self.node(ResampleMode::Maxpool, x, y, index));
+        case
+    }
+
     /// The gradient; that of a maximum takes the index from a forward pass in the same graph.
     fn backward(&self, mode: ResampleMode, data_type: DataType) -> Case {
         let order = Order::ChannelsFirst;
@@ -117,6 +132,9 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                 cases.push((MIOPEN, shape.backward(mode, data_type)));
             }
             cases.push((MIOPEN, shape.forward(ResampleMode::Maxpool, true, data_type)));
+            for with_index in [false, true] {
+                cases.push((RTC, shape.masked(with_index, data_type)));
+            }
         }
         cases.push((DETERMINISTIC, shape.backward(ResampleMode::AvgpoolExcludePadding, DataType::Float)));
     }

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::operation::Reduction;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use super::MIOPEN;
+use super::{MIOPEN, RTC};
 use crate::case::{Case, Order};
 
 /// Dims of x and y, with a name.
@@ -14,7 +14,23 @@ fn case(mode: ReductionMode, (name, x, y): Shape, data_type: DataType, order: Or
     let in_ = case.input(data_type, x, order, range);
     let out = case.output(data_type, y, order);
     case.node(Reduction { in_, out, mode, is_deterministic: false });
-    (MIOPEN, case)
+    (of(mode), case)
+}
+
+/// The largest of rows that are masked altogether, or the smallest of such rows.
+fn masked(mode: ReductionMode, mask: f32, data_type: DataType) -> (&'static str, Case) {
+    let mut case = Case::new(format!("reduction {} of rows of {mask} {}", mode.name(), data_type.name()));
+    let values =
+        (0..6 * 70).map(|place| if place / 70 % 2 == 0 { mask } else { (place % 9) as f32 }).collect();
+    let in_ = case.input_of(data_type, &[6, 70], values);
+    let out = case.output(data_type, &[6, 1], Order::ChannelsFirst);
+    case.node(Reduction { in_, out, mode, is_deterministic: false });
+    (of(mode), case)
+}
+
+/// MIOpen starts with finite numbers where it compares.
+fn of(mode: ReductionMode) -> &'static str {
+    if matches!(mode, ReductionMode::Max | ReductionMode::Min) { RTC } else { MIOPEN }
 }
 
 /// Every mode, then every shape, layout and type with few modes: MIOpen compiles each of these for seconds.
@@ -37,6 +53,11 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     cases.push(case(Mode::Add, channels, DataType::Float, Order::ChannelsLast));
     for shape in others {
         cases.push(case(Mode::Add, shape, DataType::Float, Order::ChannelsFirst));
+    }
+    for (mode, mask) in [(Mode::Max, f32::NEG_INFINITY), (Mode::Min, f32::INFINITY), (Mode::Amax, 0.0)] {
+        for data_type in [DataType::Float, DataType::Half] {
+            cases.push(masked(mode, mask, data_type));
+        }
     }
     cases
 }

@@ -137,7 +137,7 @@ fn an_unsupported_softmax_is_refused_with_the_reason() {
     refused(&double, "compute type is double");
     // Without a maximum it does not resemble a softmax at all.
     let mut other = softmax();
-    other.nodes[0].operation = reduction(1, ReductionMode::Min, 2);
+    other.nodes[0].operation = reduction(1, ReductionMode::Avg, 2);
     refused(&other, "operation: is exp");
 }
 
