@@ -17,7 +17,7 @@ pub use late::Late;
 pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
 pub use slab::{Item, OnHost, Shared, Slab};
-pub use view::{View, elements, packed};
+pub use view::{View, broadcast, broadcast_dims, elements, packed};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -478,26 +478,4 @@ impl<'m> Lowering<'m> {
     pub fn copy(&mut self, from: &View, to: &View) -> Lowered<()> {
         self.program.copy(from, to).map_err(Reason)
     }
-}
-
-/// The broadcast dimensions of operands, aligned at the last one.
-pub fn broadcast(operands: &[&View]) -> Lowered<Vec<i64>> {
-    let shapes: Vec<&[i64]> = operands.iter().map(|view| view.dims.as_slice()).collect();
-    broadcast_dims(&shapes)
-}
-
-/// The same for dimensions.
-pub fn broadcast_dims(shapes: &[&[i64]]) -> Lowered<Vec<i64>> {
-    let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);
-    let mut dims = vec![1; rank];
-    for shape in shapes {
-        for (to, dim) in dims.iter_mut().rev().zip(shape.iter().rev()) {
-            if *to == 1 {
-                *to = *dim;
-            } else if *dim != 1 && dim != to {
-                return refuse(format!("{shapes:?} do not broadcast"));
-            }
-        }
-    }
-    Ok(dims)
 }

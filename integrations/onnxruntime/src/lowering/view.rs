@@ -3,6 +3,7 @@
 /// Packed strides, the last dimension innermost.
 pub use hipdnn::graph::packed_strides as packed;
 
+use super::{Lowered, refuse};
 use crate::model::Element;
 
 /// A buffer seen as a tensor. Offset and strides count elements.
@@ -173,6 +174,28 @@ fn split(view: &View, dims: &[i64]) -> Option<Vec<i64>> {
         left.0 /= dim;
     }
     (left.0 == 1 && runs.is_empty()).then_some(strides)
+}
+
+/// The broadcast dimensions of operands, aligned at the last one.
+pub fn broadcast(operands: &[&View]) -> Lowered<Vec<i64>> {
+    let shapes: Vec<&[i64]> = operands.iter().map(|view| view.dims.as_slice()).collect();
+    broadcast_dims(&shapes)
+}
+
+/// The same for dimensions.
+pub fn broadcast_dims(shapes: &[&[i64]]) -> Lowered<Vec<i64>> {
+    let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);
+    let mut dims = vec![1; rank];
+    for shape in shapes {
+        for (to, dim) in dims.iter_mut().rev().zip(shape.iter().rev()) {
+            if *to == 1 {
+                *to = *dim;
+            } else if *dim != 1 && dim != to {
+                return refuse(format!("{shapes:?} do not broadcast"));
+            }
+        }
+    }
+    Ok(dims)
 }
 
 #[cfg(test)]
