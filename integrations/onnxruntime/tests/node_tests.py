@@ -92,6 +92,9 @@ def close(have, want, rtol, atol):
         return False
     if want.dtype.kind not in "fc":
         return np.array_equal(have, want)
+    if want.dtype == np.float16:
+        # The expected results were themselves computed in halves: each of both may be a step off.
+        rtol = max(rtol, 2 * float(np.finfo(np.float16).eps))
     return np.allclose(have, want, rtol, atol, equal_nan=True)
 
 
@@ -100,15 +103,26 @@ def run(session, arrays):
     return session.run(None, feeds)
 
 
+def part(word):
+    """K/N as a part, from 0, and how many there are."""
+    of, count = map(int, word.split("/"))
+    if not 1 <= of <= count:
+        raise ValueError(word)
+    return of - 1, count
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--part", type=part, default=(0, 1), help="K/N: every Nth test, from the Kth")
     parser.add_argument("--json", help="a file that gets what became of each test")
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
     cases = list(node_cases()) + list(data_cases(["simple", "pytorch-converted", "pytorch-operator"]))
     if not arguments.short:
         cases += list(light_cases())
+    of, parts = arguments.part
+    cases = cases[of::parts]
     counts = collections.Counter()
     failures, reasons, record = [], collections.Counter(), {}
     for name, model, sets, rtol, atol in cases:
@@ -164,7 +178,7 @@ def main():
         print(f"{count:5} {what}")
     share = counts["computed here"] / max(1, counts["of the operators on the list"])
     print(f"{100 * share:.1f} % of the tests of operators on the list are computed here")
-    if share < LEAST_SHARE and not arguments.words:
+    if share < LEAST_SHARE and not arguments.words and parts == 1:
         failures.append(f"expected at least {100 * LEAST_SHARE:.1f} % of them")
     if arguments.words:
         for reason, count in reasons.most_common():

@@ -6,6 +6,7 @@
 mod ahead;
 mod host;
 mod networks;
+mod onnx;
 mod smoke;
 mod training;
 
@@ -126,8 +127,9 @@ fn on_emulated_device(
             Ok(String::new())
         });
     if ready {
+        let has_onnx = onnx::ready(workspace, &userland, steps);
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
-        steps.run_lanes(&lanes(workspace, &userland, words, cases));
+        steps.run_lanes(&lanes(workspace, &userland, words, cases, has_onnx));
     }
     Ok(())
 }
@@ -139,6 +141,7 @@ fn lanes<'a>(
     userland: &'a Userland,
     words: &'a [String],
     cases: Cases,
+    has_onnx: bool,
 ) -> Vec<Vec<Check<'a>>> {
     let [first, second] = &RIGS;
     let (turn, sample) = (turn(workspace), cases == Cases::Sample);
@@ -199,6 +202,16 @@ fn lanes<'a>(
         other.push(("examples_c/train_digits on the device".to_owned(), Box::new(train)));
     }
     other.extend(host::without_device(userland));
+    let onnx = |rig, part: String| -> Check<'a> {
+        let name = format!("ONNX's tests, part {part}");
+        (name, Box::new(move || onnx::test(userland, rig, &part)))
+    };
+    if has_onnx && sample {
+        other.push(onnx(second, onnx::part_of_turn(turn)));
+    } else if has_onnx {
+        lane.push(onnx(first, "1/2".to_owned()));
+        other.push(onnx(second, "2/2".to_owned()));
+    }
     if cases == Cases::BothOrders {
         lane.push(part(first, of_first, "1"));
         other.push(part(second, of_second, "1"));

@@ -21,8 +21,10 @@ use crate::workspace::Workspace;
 mod example;
 
 const PACKAGE: &str = "hipdnn-onnxruntime";
-const FOLDER: &str = "integrations/onnxruntime";
-const FILE: &str = "libonnxruntime_ep_hipdnn.so";
+/// The folder of the provider.
+pub const FOLDER: &str = "integrations/onnxruntime";
+/// Its library.
+pub const FILE: &str = "libonnxruntime_ep_hipdnn.so";
 
 /// Its only exports.
 const EXPORTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];
