@@ -266,6 +266,24 @@ def test_attention_of_an_encoder():
     check([made("Attention", "x w b mask", num_heads=4)], {**feeds, "mask": mask}, outputs, weights)
 
 
+def test_a_query_that_sees_no_key():
+    """Attention as networks are exported, with zeros instead of NaN, also where heads are too long for one operation."""
+    nodes = [
+        made("MatMul", "q k", "s", ""),
+        made("Add", "s m", "a", ""),
+        made("Softmax", "a", "p", "", axis=-1),
+        made("IsNaN", "p", "n", ""),
+        made("Where", "n zero p", "w", ""),
+        made("MatMul", "w v", "y", ""),
+    ]
+    nodes[-1].name = "last"
+    mask = np.zeros((1, 1, 3, 5), np.float32)
+    mask[..., 1, :], mask[..., 2, 3:] = -np.inf, -np.inf
+    for size in (8, 2056):
+        feeds = {"q": floats(1, 2, 3, size), "k": floats(1, 2, size, 5) / size, "v": floats(1, 2, 5, 8), "m": mask}
+        check(nodes, feeds, {"y": TensorProto.FLOAT}, {"zero": np.float32(0)})
+
+
 def rotations(size, count=64):
     angles = np.arange(count)[:, None] / 100 ** (np.arange(size) / size)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}

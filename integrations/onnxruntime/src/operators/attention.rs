@@ -4,7 +4,7 @@ use hipdnn::graph::PointwiseMode;
 
 use super::Cost::Heavy;
 use super::matmul::product;
-use super::reduce::softmax_of;
+use super::reduce::{guarded_softmax, softmax_of};
 use super::scores::{LONGEST_ROW, Scores, attend, fitting, four, heads, narrowed, shared_heads};
 use super::{Operator, floats, onnx, same_type};
 use crate::lowering::{Integer, Lowered, Lowering, View};
@@ -32,7 +32,11 @@ fn scaled(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
                 scores = lowering.binary(PointwiseMode::Add, &scores, &mask)?;
             }
             let last = scores.rank().saturating_sub(1);
-            let weights = softmax_of(lowering, &scores, &[last])?;
+            // The model had zeros in place of the NaN of a query that sees no key.
+            let weights = match node.int("is_guarded", 0) {
+                0 => softmax_of(lowering, &scores, &[last])?,
+                _ => guarded_softmax(lowering, &scores, last)?,
+            };
             product(lowering, &node.name, &weights, &v)?
         }
     };
@@ -145,10 +149,10 @@ mod tests {
 
     use super::*;
     use crate::lowering::Step;
-    use crate::model::{Model, Value};
+    use crate::model::{Attribute, Model, Value};
 
     /// The operations of softmax(q · kᵀ + mask) · v, where GPU engines take an attention that `attends` accepts.
-    fn operations(mask: [i64; 4], attends: &dyn Fn(&Graph) -> bool) -> Vec<String> {
+    fn operations(mask: [i64; 4], is_guarded: bool, attends: &dyn Fn(&Graph) -> bool) -> Vec<String> {
         let value = || Value { element: Some(Element::Half), ..Value::default() };
         let model = Model { values: (0..5).map(|_| value()).collect(), ..Model::default() };
         let mut lowering = Lowering::whole(&model);
@@ -157,7 +161,8 @@ mod tests {
         }
         lowering.attends = Some(attends);
         let inputs = (0..4).map(Some).collect();
-        let node = Node { inputs, outputs: vec![Some(4)], ..Node::default() };
+        let attributes = [("is_guarded".to_owned(), Attribute::Int(i64::from(is_guarded)))].into();
+        let node = Node { inputs, outputs: vec![Some(4)], attributes, ..Node::default() };
         scaled(&node, &mut lowering).unwrap();
         assert_eq!(lowering.of(4).unwrap().dims, [2, 3, 5, 4]);
         let name = |step: &Step| match step {
@@ -178,8 +183,11 @@ mod tests {
             assert_eq!(dims, [&[2, 3, 5, 8], &[2, 3, 7, 8], &[2, 3, 7, 4], &[2, 1, 1, 7]]);
             graph.nodes.len() == 1
         };
-        assert_eq!(operations([2, 1, 1, 7], &of_sdpa), ["sdpa, mask true"]);
-        let one_by_one = operations([2, 1, 1, 7], &|_| false);
+        assert_eq!(operations([2, 1, 1, 7], false, &of_sdpa), ["sdpa, mask true"]);
+        let one_by_one = operations([2, 1, 1, 7], false, &|_| false);
         assert_eq!(one_by_one, ["scores", "add", "max", "sub", "exp", "add", "div", ""]);
+        // Neither the largest score nor the sum is one of no key.
+        let guarded = operations([2, 1, 1, 7], true, &|_| false);
+        assert_eq!(guarded, ["scores", "add", "max", "max_op", "sub", "exp", "add", "max_op", "div", ""]);
     }
 }

@@ -119,7 +119,7 @@ fn gelu(of: &Finder<'_>, at: usize) -> Option<Found> {
     Some(Found { node, at: last, without })
 }
 
-/// softmax(q · kᵀ · scale + mask) · v.
+/// softmax(q · kᵀ · scale + mask) · v, perhaps with zeros in place of NaN between both.
 fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
     let softmax = of.node(at, "Softmax")?;
     let scores = (*softmax.inputs.first()?)?;
@@ -129,6 +129,7 @@ fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
     let axis = softmax.int("axis", if softmax.since >= 13 { -1 } else { 1 });
     last_axis(axis).then_some(())?;
     let (end, mut without) = of.without_nan(at);
+    let is_guarded = end != at;
     let last = of.only_reader(end)?;
     let [weights, v] = Finder::operands(of.node(last, "MatMul")?)?;
     (weights == of.output(end)? && v != weights).then_some(())?;
@@ -161,7 +162,10 @@ fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
     (scale.is_finite() && scale != 0.0).then_some(())?;
     let inputs = [Some(q), Some(k), Some(v), mask].into_iter().collect();
     let mut node = of.made("ScaledAttention", DOMAIN, 1, inputs, last)?;
-    node.attributes = BTreeMap::from([("scale".to_owned(), Attribute::Float(scale as f32))]);
+    node.attributes = BTreeMap::from([
+        ("scale".to_owned(), Attribute::Float(scale as f32)),
+        ("is_guarded".to_owned(), Attribute::Int(i64::from(is_guarded))),
+    ]);
     Some(Found { node, at: last, without })
 }
 
