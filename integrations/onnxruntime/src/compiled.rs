@@ -263,8 +263,9 @@ impl Subgraph {
         let model = &self.model;
         let mut lowering = Lowering::whole(model);
         lowering.folds = Some(&self.folds);
-        lowering.batch_invariant = self.options.batch_invariant;
-        let attends = |graph: &Graph| attention::attends(self.library, &self.engines, graph);
+        let is_invariant = self.options.is_batch_invariant();
+        lowering.batch_invariant = is_invariant;
+        let attends = |graph: &Graph| attention::attends(self.library, &self.engines, graph, is_invariant);
         if self.engines.gpu().is_some() {
             lowering.on_gpu = true;
             // All memory is the provider's own.

@@ -225,6 +225,12 @@ impl Options {
         Ok(options)
     }
 
+    /// Whether an item's bits are the same in every batch, by the option or the library's variable of that name.
+    pub fn is_batch_invariant(&self) -> bool {
+        let variable = || std::env::var("HIPDNN_BATCH_INVARIANT").is_ok_and(|of| of.trim() == "1");
+        self.batch_invariant || variable()
+    }
+
     /// The engine's settings stored in a compiled model.
     pub fn engine_name(&self) -> &str {
         match (&self.engine, self.device) {

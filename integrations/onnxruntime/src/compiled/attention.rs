@@ -6,18 +6,20 @@ use hipdnn::graph::{DataType, Graph, Operation, Tensor};
 use super::division::is_known;
 use crate::library::{Engines, Library};
 
-/// Whether GPU engines compute an attention at once, which is faster than its operations one by one. Nothing is measured of Vulkan's.
-pub fn attends(library: &Library, engines: &Engines, graph: &Graph) -> bool {
+/// Whether GPU engines compute an attention at once, which is faster than its operations one by one. `is_invariant` says that the batch
+/// must not decide it.
+pub fn attends(library: &Library, engines: &Engines, graph: &Graph, is_invariant: bool) -> bool {
+    // Nothing is measured of Vulkan's.
     let is_measured = engines.gpu().is_some_and(|gpu| !gpu.is_vulkan());
-    is_measured && is_faster_at_once(graph) && is_known(library, engines, graph)
+    is_measured && is_faster_at_once(graph, is_invariant) && is_known(library, engines, graph)
 }
 
 /// Whether attention is faster at once: always on matrix units, as its scores need no memory; else by an estimate from an H200
 /// (benches/results/onnxruntime_gpu_graphs.csv).
-fn is_faster_at_once(graph: &Graph) -> bool {
+fn is_faster_at_once(graph: &Graph, is_invariant: bool) -> bool {
     let [node] = graph.nodes.as_slice() else { return false };
     let Operation::Sdpa(of) = &node.operation else { return false };
-    let Some(sizes) = Sizes::of(graph, of) else { return false };
+    let Some(sizes) = Sizes::of(graph, of, is_invariant) else { return false };
     sizes.is_half || sizes.at_once() < sizes.one_by_one()
 }
 
@@ -40,14 +42,16 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(graph: &Graph, of: &Sdpa) -> Option<Self> {
+    /// Those of an attention, or of one item of its batch.
+    fn of(graph: &Graph, of: &Sdpa, is_of_item: bool) -> Option<Self> {
         let tensor = |uid| graph.tensor(uid);
         let (q, k, v) = (tensor(of.q)?, tensor(of.k)?, tensor(of.v)?);
         let [batch, heads, queries, size] = *q.dims.as_slice() else { return None };
+        let batch = if is_of_item { 1 } else { batch };
         let [_, _, keys, value_size] = *v.dims.as_slice() else { return None };
         // Scores and their weights are packed; heads that are not are copied, or multiplied in several calls.
         let calls = |operands: &[&Tensor]| {
-            let uneven = operands.iter().filter(|of| !has_one_stride(of));
+            let uneven = operands.iter().filter(|of| batch > 1 && !has_one_stride(of));
             let copies = uneven.clone().count() as f64 * COPY;
             if uneven.count() == 0 { CALL } else { (CALL * batch.min(heads) as f64).min(CALL + copies) }
         };
@@ -122,9 +126,25 @@ mod tests {
         ];
         for (sizes, at_once, one_by_one) in measured {
             let graph = of(DataType::Float, sizes, false);
-            assert_eq!(is_faster_at_once(&graph), at_once < one_by_one, "{sizes:?}");
-            assert!(is_faster_at_once(&of(DataType::Half, sizes, false)), "{sizes:?}");
+            assert_eq!(is_faster_at_once(&graph, false), at_once < one_by_one, "{sizes:?}");
+            assert!(is_faster_at_once(&of(DataType::Half, sizes, false), false), "{sizes:?}");
         }
+    }
+
+    #[test]
+    fn where_items_must_not_depend_on_their_batch_one_item_decides() {
+        for [tokens, heads, size] in [[128, 12, 64], [2048, 8, 128], [64, 8, 64], [1024, 64, 32]] {
+            let of = |batch, is_invariant| {
+                is_faster_at_once(&of(DataType::Float, [batch, tokens, heads, size], false), is_invariant)
+            };
+            for batch in [1, 2, 8, 32] {
+                assert_eq!(of(batch, true), of(1, false), "{batch} of {tokens}");
+            }
+        }
+        assert_ne!(
+            is_faster_at_once(&of(DataType::Float, [8, 128, 12, 64], false), false),
+            is_faster_at_once(&of(DataType::Float, [8, 128, 12, 64], false), true)
+        );
     }
 
     #[test]
@@ -132,7 +152,7 @@ mod tests {
         let calls = |is_packed| {
             let graph = of(DataType::Float, [8, 128, 12, 64], is_packed);
             let Operation::Sdpa(operation) = &graph.nodes[0].operation else { unreachable!() };
-            Sizes::of(&graph, operation).unwrap().calls
+            Sizes::of(&graph, operation, false).unwrap().calls
         };
         assert_eq!((calls(true), calls(false)), (2.0 * CALL, 2.0 * CALL + 3.0 * COPY));
     }
