@@ -287,6 +287,11 @@ impl Subgraph {
         }
         for (node, operator) in model.nodes.iter().zip(&self.operators) {
             lowering.program.origin = node.label().into();
+            if let Some(of) = lowering.late.iter().find(|of| node.reads().any(|id| id == of.value)) {
+                let name = model.values.get(of.value).map_or("", |value| &value.name);
+                let text = format!("node {}: the size of {name:?} is not known before it", node.title());
+                return Err(self.failure(&text));
+            }
             let operator = operator.as_ref().map_err(Clone::clone);
             let built = operator.and_then(|operator| shapes::build(node, &mut lowering, operator.build));
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;

@@ -224,7 +224,7 @@ fn phases(
 }
 
 /// Moves what is computed from constants alone, such as dequantized weights, to the first phase that reads it: no path leads to it. What
-/// a reader needs at planning is in a phase before.
+/// a reader needs at planning is in a phase before, and so is what is counted.
 fn with_readers(
     model: &Model,
     candidates: &[Result<Candidate, String>],
@@ -252,7 +252,8 @@ fn with_readers(
         }
         let Some(Ok(own)) = candidates.get(at) else { continue };
         for (value, by) in node.reads().filter_map(|value| Some((value, writer.get(&value)?))) {
-            let is_needed = by_shapes && own.parameters.contains(&value);
+            let is_late = model.nodes.get(*by).is_some_and(is_open);
+            let is_needed = by_shapes && (is_late || own.parameters.contains(&value));
             let latest = phase.saturating_sub(usize::from(is_needed));
             let least = first.entry(*by).or_insert(latest);
             *least = (*least).min(latest);
@@ -391,6 +392,17 @@ mod tests {
         };
         let (verdicts, _) = divide(&model, &[candidate(&[]), candidate(&[3])], Take::All, false);
         assert_eq!(verdicts, [Verdict::Taken(0), Verdict::Taken(1)]);
+    }
+
+    #[test]
+    fn what_is_counted_stays_before_if_it_is_computed_of_constants() {
+        // 3 = NonZero(constant 9); 4 = g(3); 5 = h(0, 4).
+        let mut model = model(&[(&[9], &[3]), (&[3], &[4]), (&[0, 4], &[5])]);
+        model.values[9].is_constant = true;
+        model.nodes[0].operator = "NonZero".to_owned();
+        let candidate = || Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] });
+        let (_, steps) = divide(&model, &[candidate(), candidate(), candidate()], Take::All, true);
+        assert_eq!(steps, [0, 1, 1]);
     }
 
     #[test]

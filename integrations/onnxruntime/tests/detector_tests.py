@@ -192,6 +192,23 @@ def test_what_follows_a_count_is_in_the_same_subgraph():
         assert provider.difference(have.numpy(), right) < 1e-6
 
 
+def test_constants_that_are_counted():
+    """A count of constants, which ONNX Runtime would fold, is known before nodes that read it are planned."""
+    own = provider.options()
+    own.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    own.add_provider_for_devices(provider.DEVICES, {"take": "all"})
+    nodes = [
+        made("NonZero", "c", "n", ""),
+        made("Squeeze", "n", "i", ""),
+        made("Gather", "x i", "t", "", axis=0),
+        made("Exp", "t", "y", ""),
+    ]
+    feeds = {"x": floats(5, 40)}
+    data = model(nodes, feeds, {"y": TensorProto.FLOAT}, {"c": np.array([0, 3, 0, 1, 2], np.int64)})
+    have = ort.InferenceSession(data, own, enable_fallback=0).run(None, feeds)[0]
+    assert provider.difference(have, np.exp(feeds["x"][[1, 3, 4]])) < 1e-5
+
+
 def main():
     return provider.run_tests(globals())
 
