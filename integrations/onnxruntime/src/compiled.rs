@@ -335,6 +335,9 @@ impl Subgraph {
             }
         }
         let prepared = self.plan(&dims, &integers)?;
+        if self.on_gpu.is_some() && !prepared.late.is_empty() {
+            return Err(self.failure("the number of results is not known on GPUs"));
+        }
         let count = self.model.outputs.len();
         let outputs =
             prepared.outputs.iter().enumerate().map(|(at, dims)| match prepared.is_late(at, count) {

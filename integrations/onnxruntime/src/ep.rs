@@ -230,6 +230,7 @@ impl Ep {
         if is_loaded {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let loaded = context::load(&model, &folder)?;
+            steps::check_loaded(&loaded.model, self.engines.gpu().is_some())?;
             (model, saved) = (loaded.model, loaded.plans);
         }
         let mut options = self.options.clone();

@@ -4,8 +4,21 @@ use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
 use super::Ep;
+use crate::failure::{Failure, Result};
 use crate::model::Model;
+use crate::operators;
 use crate::partition::{self, Verdict};
+
+/// Refuses what no GPU session would claim: a compiled model may come from a session on the host.
+pub(super) fn check_loaded(model: &Model, is_on_gpu: bool) -> Result<()> {
+    match model.nodes.iter().find(|node| operators::is_open(node)) {
+        Some(node) if is_on_gpu => Err(Failure::ep(format!(
+            "node {} of a compiled model: the number of its results is not known on GPUs, expected device=cpu",
+            node.title()
+        ))),
+        _ => Ok(()),
+    }
+}
 
 impl Ep {
     /// Notes which values are written by a group of several steps.
@@ -36,5 +49,25 @@ impl Ep {
             true => partition::steps(model),
             false => vec![0; model.nodes.len()],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Node;
+
+    #[test]
+    fn a_compiled_model_with_counted_results_is_none_for_a_gpu() {
+        let of = |operator: &str| {
+            let node = Node { operator: operator.to_owned(), ..Node::default() };
+            Model { nodes: vec![Node::default(), node], ..Model::default() }
+        };
+        for operator in ["NonZero", "Compress", "NonMaxSuppression"] {
+            assert!(check_loaded(&of(operator), false).is_ok());
+            let failure = check_loaded(&of(operator), true).err().unwrap();
+            assert!(failure.text.contains("expected device=cpu"), "{}", failure.text);
+        }
+        assert!(check_loaded(&of("Exp"), true).is_ok());
     }
 }
