@@ -31,7 +31,7 @@ pub struct Candidate {
     pub cost: Cost,
     /// Its estimated number of operations.
     pub work: i64,
-    /// The values that it reads at planning, which no node of its group may write.
+    /// The values that it reads at planning, which no node of its step may write.
     pub parameters: Vec<ValueId>,
 }
 
@@ -95,13 +95,40 @@ fn work(lowering: &Lowering<'_>) -> i64 {
 }
 
 /// Divides the candidates into groups, each of which computes the integers that decide its shapes in its own nodes or reads them before it
-/// is planned. Nodes that need integers computed by other groups begin a new one.
-/// Where groups have steps, returns those of the nodes.
+/// is planned. Nodes that need integers computed by others begin a new group, or where groups have steps, a new step of their group; returns
+/// the steps of the nodes.
 pub fn divide_by_shapes(
+    model: &Model,
+    candidates: &mut [Result<Candidate, String>],
+    way: (Take, bool),
+    samples: Samples,
+) -> (Vec<Verdict>, Vec<usize>) {
+    settle(model, candidates, way, samples, false)
+}
+
+/// The values that may be sizes, which a node reads when they are known if no choice of sizes suits it.
+fn possible_shapes(model: &Model, node: &Node) -> Vec<ValueId> {
+    node.inputs.iter().flatten().copied().filter(|id| samples::may_be_shape(model, *id)).collect()
+}
+
+/// Adds values that are read at planning, and says whether any is new.
+fn extend(candidate: &mut Candidate, more: Vec<ValueId>) -> bool {
+    let before = candidate.parameters.len();
+    for value in more {
+        if !candidate.parameters.contains(&value) {
+            candidate.parameters.push(value);
+        }
+    }
+    candidate.parameters.len() > before
+}
+
+/// Divides again until no node needs other integers. `keeps` says that nodes that no choice of sizes suits stay candidates.
+fn settle(
     model: &Model,
     candidates: &mut [Result<Candidate, String>],
     (take, has_steps): (Take, bool),
     mut samples: Samples,
+    keeps: bool,
 ) -> (Vec<Verdict>, Vec<usize>) {
     // Without integers that follow from shapes, no group needs those of another.
     if !samples.knows_integers() {
@@ -117,12 +144,8 @@ pub fn divide_by_shapes(
             let place = (*group, *step);
             samples.exchange(known.remove(&place).unwrap_or_default());
             match samples.first(model, node, &|alone| Ok(alone.lowering.guessed)) {
-                Ok(guessed) => {
-                    let more = guessed.iter().filter(|value| !of.parameters.contains(value));
-                    let more: Vec<ValueId> = more.copied().collect();
-                    is_settled &= more.is_empty();
-                    of.parameters.extend(more);
-                }
+                Ok(guessed) => is_settled &= !extend(of, guessed),
+                Err(_) if keeps => is_settled &= !extend(of, possible_shapes(model, node)),
                 Err(reason) => {
                     is_settled = false;
                     *candidate = Err(reason);
@@ -130,7 +153,7 @@ pub fn divide_by_shapes(
             }
             known.insert(place, samples.exchange(Integers::new()));
         }
-        // Parameters only increase, and candidates decrease.
+        // Parameters only increase, or candidates decrease.
         if is_settled {
             return (verdicts, steps);
         }
@@ -142,13 +165,11 @@ pub fn steps(model: &Model) -> Vec<usize> {
     let (mut candidates, mut samples) = (Vec::new(), Samples::new(model));
     for node in &model.nodes {
         let guessed = samples.first(model, node, &|alone| Ok(alone.lowering.guessed));
-        // If no choice of sizes suits a node, what may be a shape is read when it is known.
-        let parameters = guessed.unwrap_or_else(|_| {
-            node.inputs.iter().flatten().copied().filter(|id| samples::may_be_shape(model, *id)).collect()
-        });
+        let parameters = guessed.unwrap_or_else(|_| possible_shapes(model, node));
         candidates.push(Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters }));
     }
-    let (_, steps) = divide_by_shapes(model, &mut candidates, (Take::All, true), samples);
+    // All are in the group, also those that the sizes of this model alone do not suit.
+    let (_, steps) = settle(model, &mut candidates, (Take::All, true), samples, true);
     let mut used: Vec<usize> = steps.clone();
     used.sort_unstable();
     used.dedup();
@@ -329,7 +350,7 @@ fn worth(group: &[usize], candidates: &[Result<Candidate, String>], take: Take) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Value;
+    use crate::model::{Element, Value};
 
     /// Nodes as (inputs, outputs) on values that are numbers.
     fn model(nodes: &[(&[usize], &[usize])]) -> Model {
@@ -403,6 +424,42 @@ mod tests {
         let candidate = || Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] });
         let (_, steps) = divide(&model, &[candidate(), candidate(), candidate()], Take::All, true);
         assert_eq!(steps, [0, 1, 1]);
+    }
+
+    #[test]
+    fn a_node_that_no_choice_of_sizes_suits_keeps_its_step() {
+        // Boxes of an open number of coordinates, and integers that follow from a shape.
+        let operators: [(&str, &[usize], usize); 3] =
+            [("Shape", &[0], 3), ("NonMaxSuppression", &[0, 1], 4), ("Cast", &[4], 5)];
+        let node = |(operator, inputs, output): (&str, &[usize], usize)| Node {
+            operator: operator.to_owned(),
+            since: 13,
+            inputs: inputs.iter().map(|id| Some(*id)).collect(),
+            outputs: vec![Some(output)],
+            attributes: [("to".to_owned(), crate::model::Attribute::Int(1))].into(),
+            ..Node::default()
+        };
+        let value = |element, dims: &[Dim]| Value {
+            element: Some(element),
+            dims: Some(dims.to_vec()),
+            ..Value::default()
+        };
+        let (floats, indices) = (Element::Float, Element::Int64);
+        let rows = [Dim::Open(3), Dim::Known(3)];
+        let values = vec![
+            value(floats, &[Dim::Open(0), Dim::Open(1), Dim::Open(2)]),
+            value(floats, &[Dim::Open(0), Dim::Known(2), Dim::Open(1)]),
+            value(floats, &[]),
+            value(indices, &[Dim::Known(3)]),
+            value(indices, &rows),
+            value(floats, &rows),
+        ];
+        let model = Model { values, nodes: operators.map(node).to_vec(), ..Model::default() };
+        let mut samples = Samples::new(&model);
+        let of = |at: usize, samples: &mut Samples| samples.first(&model, &model.nodes[at], &|_| Ok(()));
+        assert!(of(0, &mut samples).is_ok() && samples.knows_integers() && of(1, &mut samples).is_err());
+        let steps = steps(&model);
+        assert!(steps[1] < steps[2], "{steps:?}");
     }
 
     #[test]
