@@ -19,20 +19,27 @@ pub struct Regions {
     pub is_channels_last: bool,
 }
 
-/// Two neighbours along an axis with their weights; none beyond the image.
-type Pair = Option<[(usize, f32); 2]>;
+/// Two neighbours along an axis with their weights.
+type Pair = [(usize, f32); 2];
+
+/// The most samples of a bin along an axis, by its length: floats distinguish no single elements of longer ones.
+const MOST: f32 = 16_777_216.0;
+
+/// The most samples by which rounding may move a bin.
+const MOST_ROUNDED: f64 = 4096.0;
+
+/// The most samples of a bin whose places are kept for all channels.
+const KEPT: usize = 4096;
 
 impl Regions {
-    /// The samples of all bins along an axis, and the number of those of a bin.
-    fn along(self, [from, to]: [f32; 2], bins: usize, size: usize) -> (Vec<Pair>, usize) {
+    /// The samples of each bin along an axis that are inside of the image, and the number of all of a bin.
+    fn along(self, [from, to]: [f32; 2], bins: usize, size: usize) -> (Vec<Vec<Pair>>, usize) {
         let offset = if self.is_half_pixel { 0.5 } else { 0.0 };
         let (from, to) = (from * self.scale - offset, to * self.scale - offset);
         let length = if self.is_half_pixel { to - from } else { (to - from).max(1.0) };
         let bin = length / bins as f32;
-        // A region is not read more often than all images have elements.
-        let samples = if self.samples > 0 { self.samples } else { bin.ceil().clamp(0.0, 4096.0) as usize };
-        let sample = |at: usize| {
-            let (of, inside) = (at / samples, at % samples);
+        let samples = if self.samples > 0 { self.samples } else { bin.ceil().clamp(0.0, MOST) as usize };
+        let sample = |of: usize, inside: usize| {
             let x = from + of as f32 * bin + (inside as f32 + 0.5) * bin / samples as f32;
             // NaN is outside as well.
             if !(x >= -1.0 && x <= size as f32) {
@@ -47,13 +54,25 @@ impl Regions {
             let behind = x - low as f32;
             Some([(low, 1.0 - behind), (low + 1, behind)])
         };
-        ((0..bins * samples).map(sample).collect(), samples)
+        // A bin may be longer than the image by far: most of its samples are beyond.
+        let near = |of: usize| {
+            if self.samples > 0 {
+                return 0..samples;
+            }
+            let (start, step) =
+                (f64::from(from) + of as f64 * f64::from(bin), f64::from(bin) / samples as f64);
+            let rounded = 2.0 + (start.abs() * 1e-6 / step).min(MOST_ROUNDED);
+            let at = |x: f64, more: f64| ((x - start) / step + more).clamp(0.0, samples as f64) as usize;
+            at(-1.0, -rounded)..at(size as f64, rounded)
+        };
+        let bin = |of: usize| near(of).filter_map(|inside| sample(of, inside)).collect();
+        ((0..bins).map(bin).collect(), samples)
     }
 
     /// Calls `each` with every sample of a bin: the places of four elements with their weights.
     fn bin(rows: &[Pair], columns: &[Pair], width: usize, each: &mut impl FnMut([usize; 4], [f32; 4])) {
-        for [top, bottom] in rows.iter().flatten() {
-            for [left, right] in columns.iter().flatten() {
+        for [top, bottom] in rows {
+            for [left, right] in columns {
                 let place = |y: &(usize, f32), x: &(usize, f32)| y.0 * width + x.0;
                 each(
                     [place(top, left), place(top, right), place(bottom, left), place(bottom, right)],
@@ -69,18 +88,15 @@ impl Regions {
         let [tall, wide] = self.bins;
         let (rows, of_bin) = self.along([top, bottom], tall, height);
         let (columns, of_column) = self.along([left, right], wide, width);
-        let count = (of_bin * of_column).max(1) as f32;
+        let count = (of_bin as f32 * of_column as f32).max(1.0);
         let bins = tall * wide;
         let mut sums = vec![0.0_f32; if self.is_channels_last { channels } else { 0 }];
         let mut taps: Vec<([usize; 4], [f32; 4])> = Vec::new();
         for at in 0..bins {
-            let part = |of: &[Pair], at: usize, samples: usize| {
-                of.get(at * samples..(at + 1) * samples).unwrap_or(&[]).to_vec()
-            };
-            let (rows, columns) = (part(&rows, at / wide, of_bin), part(&columns, at % wide, of_column));
+            let (Some(rows), Some(columns)) = (rows.get(at / wide), columns.get(at % wide)) else { continue };
             if self.is_channels_last {
                 sums.fill(0.0);
-                Self::bin(&rows, &columns, width, &mut |places, [a, b, c, d]| {
+                Self::bin(rows, columns, width, &mut |places, [a, b, c, d]| {
                     let [p, q, r, s] =
                         places.map(|of| image.get(of * channels..(of + 1) * channels).unwrap_or(&[]));
                     for ((((sum, p), q), r), s) in sums.iter_mut().zip(p).zip(q).zip(r).zip(s) {
@@ -92,13 +108,21 @@ impl Regions {
                 continue;
             }
             taps.clear();
-            Self::bin(&rows, &columns, width, &mut |places, weights| taps.push((places, weights)));
+            let is_kept = rows.len() * columns.len() <= KEPT;
+            if is_kept {
+                Self::bin(rows, columns, width, &mut |places, weights| taps.push((places, weights)));
+            }
             let planes = image.chunks_exact((height * width).max(1));
             for (to, plane) in to.iter_mut().skip(at).step_by(bins).zip(planes) {
                 let mut sum = 0.0;
-                for (places, weights) in &taps {
+                let mut add = |places: [usize; 4], weights: [f32; 4]| {
                     let element = |at: &usize| plane.get(*at).copied().unwrap_or(0.0);
                     sum += places.iter().zip(weights).map(|(at, weight)| weight * element(at)).sum::<f32>();
+                };
+                if is_kept {
+                    taps.iter().for_each(|(places, weights)| add(*places, *weights));
+                } else {
+                    Self::bin(rows, columns, width, &mut add);
                 }
                 *to = sum / count;
             }
@@ -158,6 +182,33 @@ mod tests {
             Regions { is_channels_last: false, ..of }.region(&first, sizes, &region, &mut b);
             assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4), "{region:?}: {a:?} {b:?}");
         }
+    }
+
+    #[test]
+    fn samples_beyond_the_image_are_counted_but_not_kept() {
+        let of =
+            Regions { bins: [1, 2], samples: 0, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+        let (bins, samples) = of.along([-40_000.0, 60_000.0], 2, 5);
+        // One for each element, and those next to the image.
+        assert!((5..8).contains(&bins[0].len()) && bins[1].is_empty() && samples == 50_000, "{bins:?}");
+        for far in [1e9, 1e20, 1e38] {
+            let (bins, samples) = of.along([-far, far], 2, 5);
+            assert!(bins.iter().all(|bin| bin.len() <= 12) && samples > 4096, "{far}");
+        }
+    }
+
+    #[test]
+    fn places_that_are_not_kept_give_the_same() {
+        let image: Vec<f32> = (0..2 * 70 * 80).map(|at| (at % 80 + at / 80) as f32 / 64.0).collect();
+        let sample = |samples: usize| {
+            let of =
+                Regions { bins: [1, 1], samples, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+            let mut to = [0.0; 2];
+            of.region(&image, [2, 70, 80], &[1.0, 2.0, 79.0, 66.0], &mut to);
+            to
+        };
+        let (kept, direct) = (sample(KEPT.isqrt()), sample(KEPT.isqrt() * 4));
+        assert!(kept.iter().zip(&direct).all(|(a, b)| (a - b).abs() < 1e-3), "{kept:?} {direct:?}");
     }
 
     #[test]
