@@ -13,6 +13,10 @@ pub const OPERATORS: &[Operator] = &[
     onnx("NonMaxSuppression", (10, 11), Light, suppression),
 ];
 
+/// The most samples along an axis of all bins of a region, and the most elements of its result.
+const MOST_SAMPLES: i64 = 1 << 20;
+const MOST_ELEMENTS: i64 = 1 << 31;
+
 /// A result with room for all boxes that may be chosen.
 fn suppression(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (boxes, scores) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
@@ -95,7 +99,7 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     else {
         return refuse(format!("images of dims {:?} and regions of {:?}", x.dims, regions.dims));
     };
-    if (!lowering.guesses && count != of) || x.elements() == 0 {
+    if (!lowering.guesses && count != of) || (x.elements() == 0 && *count > 0) {
         return refuse(format!("images of dims {:?}, {count} regions and the images of {of}", x.dims));
     }
     // ONNX Runtime's maxima are those of weighted elements, not of samples.
@@ -109,11 +113,18 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         other => return refuse(format!("coordinate_transformation_mode is {other:?}")),
     };
     let bins = ["output_height", "output_width"].map(|name| node.int(name, 1));
-    let samples = usize::try_from(node.int("sampling_ratio", 0));
-    let ([Ok(tall), Ok(wide)], Ok(samples)) = (bins.map(usize::try_from), samples) else {
-        return refuse(format!("{bins:?} bins"));
-    };
+    let samples = node.int("sampling_ratio", 0);
     let [of_rows, of_columns] = bins;
+    let is_bounded =
+        |of: &i64| *of >= 0 && of.checked_mul(samples.max(1)).is_some_and(|all| all <= MOST_SAMPLES);
+    let of_region = of_rows.checked_mul(of_columns).and_then(|of| of.checked_mul(*channels));
+    let is_bounded = bins.iter().all(is_bounded)
+        && of_region.is_some_and(|of| of <= MOST_ELEMENTS && of.checked_mul(*count).is_some());
+    let ([Ok(tall), Ok(wide)], Ok(of_bin), true) =
+        (bins.map(usize::try_from), usize::try_from(samples), is_bounded)
+    else {
+        return refuse(format!("{bins:?} bins of {samples} samples along each axis"));
+    };
     // Vectors of channels are worth a copy that is smaller than what is read.
     let read = count.saturating_mul(of_rows * of_columns).saturating_mul(4);
     let is_channels_last = x.is_channels_last() || read > *height * *width;
@@ -121,7 +132,7 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let image = x.permuted(order).ok_or_else(|| Reason("no such axis".to_owned()))?;
     let own = Regions {
         bins: [tall, wide],
-        samples,
+        samples: of_bin,
         scale: node.float("spatial_scale", 1.0),
         is_half_pixel,
         is_channels_last,
@@ -129,4 +140,43 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let dims = vec![*count, *channels, of_rows, of_columns];
     let y = one(lowering, own, &[&image, &regions, &images], (Element::Float, dims))?;
     lowering.set(node, 0, y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Attribute, Model, Value};
+
+    /// The dimensions of a result of regions, with attributes.
+    fn dims(image: [i64; 4], count: i64, attributes: &[(&str, i64)]) -> Lowered<Vec<i64>> {
+        let value = || Value { element: Some(Element::Float), ..Value::default() };
+        let model = Model { values: (0..4).map(|_| value()).collect(), ..Model::default() };
+        let mut lowering = Lowering::whole(&model);
+        lowering.bind_input(0, Element::Float, &image, false);
+        lowering.bind_input(1, Element::Float, &[count, 4], false);
+        lowering.bind_input(2, Element::Int64, &[count], false);
+        let attributes = attributes.iter().map(|(name, of)| ((*name).to_owned(), Attribute::Int(*of)));
+        let (inputs, outputs) = ((0..3).map(Some).collect(), vec![Some(3)]);
+        let node = Node { inputs, outputs, attributes: attributes.collect(), ..Node::default() };
+        regions(&node, &mut lowering)?;
+        Ok(lowering.of(3).unwrap().dims.clone())
+    }
+
+    #[test]
+    fn no_region_needs_no_image() {
+        let bins = [("output_height", 2), ("output_width", 3)];
+        assert_eq!(dims([0, 5, 8, 8], 0, &bins), Ok(vec![0, 5, 2, 3]));
+        assert!(dims([0, 5, 8, 8], 1, &bins).is_err());
+    }
+
+    #[test]
+    fn regions_of_too_many_samples_are_refused() {
+        for (name, most) in [("sampling_ratio", 1 << 20), ("output_height", 1 << 20)] {
+            assert!(dims([1, 5, 8, 8], 4, &[(name, most)]).is_ok(), "{name}");
+            for more in [most + 1, 1 << 40, i64::MAX, -1] {
+                assert!(dims([1, 5, 8, 8], 4, &[(name, more)]).is_err(), "{name} {more}");
+            }
+        }
+        assert!(dims([1, 4096, 8, 8], 4, &[("output_height", 1 << 20), ("output_width", 1 << 20)]).is_err());
+    }
 }
