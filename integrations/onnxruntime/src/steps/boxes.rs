@@ -1,6 +1,5 @@
 //! The boxes of a class that overlap no better one too much.
 
-use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use super::divided;
@@ -63,9 +62,9 @@ impl Suppression {
     ) -> Vec<usize> {
         let is_candidate = |(_, score): &(usize, &f32)| least.is_none_or(|least| **score > least);
         let mut candidates: Vec<(usize, &f32)> = scores.iter().enumerate().filter(is_candidate).collect();
-        // Of equal ones the first comes first.
-        candidates
-            .sort_unstable_by(|(a, x), (b, y)| y.partial_cmp(x).unwrap_or(Ordering::Equal).then(a.cmp(b)));
+        // Of equal ones, which zeros of both signs are, the first comes first; what is no number is last.
+        let rank = |score: &f32| if score.is_nan() { f32::NEG_INFINITY } else { score + 0.0 };
+        candidates.sort_unstable_by(|(a, x), (b, y)| rank(y).total_cmp(&rank(x)).then(a.cmp(b)));
         let (mut chosen, mut areas): (Vec<usize>, Vec<Area>) = (Vec::new(), Vec::new());
         for (at, _) in candidates {
             if chosen.len() >= most {
@@ -147,6 +146,20 @@ impl OnHost for Suppression {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scores_that_are_no_numbers_come_last() {
+        let boxes: Vec<[f32; 4]> = (0..100).map(|at| [0.0, at as f32, 1.0, at as f32 + 0.5]).collect();
+        let mut scores: Vec<f32> = (0..100).map(|at| (at * 37 % 11) as f32).collect();
+        scores.iter_mut().step_by(7).for_each(|score| *score = f32::NAN);
+        (scores[1], scores[2], scores[3]) = (-0.0, 0.0, -0.0);
+        let own = Suppression { is_centered: false, given: [false; 3] };
+        let chosen = own.chosen(&boxes, &scores, (100, 0.5, None));
+        assert_eq!(chosen.len(), 100);
+        let place = |of: usize| chosen.iter().position(|at| *at == of).unwrap();
+        assert!(place(1) < place(2) && place(2) < place(3));
+        assert!(chosen[85..].iter().all(|at| at % 7 == 0), "{chosen:?}");
+    }
 
     #[test]
     fn boxes_that_overlap_better_ones_are_left() {
