@@ -111,6 +111,19 @@ def test_windows_that_are_deformed():
             assert gap < 1e-5, f"{inputs} in {groups} and {offset_groups} groups differs by {gap}"
 
 
+def test_large_images_that_are_deformed():
+    """Images computed one after the other, as their samples take much memory, are those of each alone."""
+    weights, outputs = {"w": floats(4, 8, 3, 3), "b": floats(4)}, {"y": TensorProto.FLOAT}
+    feeds = {"x": floats(3, 8, 700, 700), "o": floats(3, 18, 700, 700), "m": floats(3, 9, 700, 700)}
+    node = made("DeformConv", "x w o b m", "y", "", pads=[1] * 4)
+
+    def run(fed):
+        return provider.session(model([node], fed, outputs, weights), {"take": "all"}).run(None, fed)[0]
+
+    alone = [run({name: array[at : at + 1] for name, array in feeds.items()}) for at in range(3)]
+    assert provider.difference(run(feeds), np.concatenate(alone)) < 1e-6
+
+
 def test_elements_that_are_counted():
     """Indices and parts whose number is known at the end, of none to all elements, along each axis, and nodes that read them."""
     for kind in ("f4", "i8", "i4", "u1", "?"):

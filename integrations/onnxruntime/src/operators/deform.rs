@@ -10,6 +10,9 @@ use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
 use crate::steps::Deformed;
 
+/// The bytes of sampled elements above which images are computed one after the other, in the same memory.
+const MOST_SAMPLED: i64 = 256 << 20;
+
 pub const OPERATORS: &[Operator] = &[onnx("DeformConv", (19, 22), Heavy, deformed)];
 
 fn deformed(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -47,25 +50,54 @@ fn deformed(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         dilation: pair(&window.dilation)?,
         groups: count(groups),
         offset_groups: count(offset_groups),
+        is_masked: mask.is_some(),
     };
     let gone = || Reason("no such axis".to_owned());
     let image = x.permuted(&[0, 2, 3, 1]).ok_or_else(gone)?;
-    let places = batch * window.out.iter().product::<i64>();
-    let reads: Vec<&View> = [&image, &offset].into_iter().chain(&mask).collect();
-    let sampled = one(lowering, own, &reads, (Element::Float, vec![groups, places, taps, *of_group]))?;
-    let sampled = lowering.reshape(&sampled, &[groups, places, taps * of_group])?;
     let weights = filters_of(node, lowering, &w, [groups, filters / groups, *of_group, taps])?;
-    let mut y = product(lowering, &node.name, &sampled, &weights)?;
-    if let Some(bias) = lowering.optional(node, 3) {
-        let bias = lowering.reshape(&bias, &[groups, 1, filters / groups])?;
-        y = lowering.binary(Add, &y, &bias)?;
+    let bias = lowering.optional(node, 3);
+    let bias = bias.map(|bias| lowering.reshape(&bias, &[groups, 1, filters / groups])).transpose()?;
+    let of_image = window.out.iter().product::<i64>();
+    // The result `[images, groups, filters, rows, columns]` of some images, computed after another one.
+    let some = |lowering: &mut Lowering<'_>, reads: &[View], after: Option<&View>| {
+        let images = reads.first().and_then(|image| image.dims.first()).copied().unwrap_or(0);
+        let places = images * of_image;
+        let reads: Vec<&View> = reads.iter().chain(after).collect();
+        let sampled = one(lowering, own, &reads, (Element::Float, vec![groups, places, taps, *of_group]))?;
+        let sampled = lowering.reshape(&sampled, &[groups, places, taps * of_group])?;
+        let product = product(lowering, &node.name, &sampled, &weights)?;
+        let y = match &bias {
+            Some(bias) => lowering.binary(Add, &product, bias)?,
+            None => product,
+        };
+        let mut dims = vec![groups, images];
+        dims.extend(&window.out);
+        dims.push(filters / groups);
+        let turned = lowering.reshape(&y, &dims)?.permuted(&[1, 0, 4, 2, 3]).ok_or_else(gone)?;
+        Ok((y, turned))
+    };
+    let reads: Vec<View> = [image, offset].into_iter().chain(mask).collect();
+    let bytes = [of_image, taps, *channels].iter().fold(4, |all: i64, size| all.saturating_mul(*size));
+    let at_once = (MOST_SAMPLED / bytes.max(1)).max(1);
+    if at_once >= *batch {
+        let (_, y) = some(lowering, &reads, None)?;
+        let y = lowering.reshape(&y, &of(*filters))?;
+        return lowering.set(node, 0, y);
     }
-    let mut dims = vec![groups, *batch];
-    dims.extend(&window.out);
-    dims.push(filters / groups);
-    let y = lowering.reshape(&y, &dims)?.permuted(&[1, 0, 4, 2, 3]).ok_or_else(gone)?;
-    let y = lowering.reshape(&y, &of(*filters))?;
-    lowering.set(node, 0, y)
+    let whole = lowering.fresh(Element::Float, &of(*filters));
+    let (mut first, mut last) = (0, None);
+    while first < *batch {
+        let images = at_once.min(batch - first);
+        let part = |view: &View| view.sliced(0, first, 1, images).ok_or_else(gone);
+        let own = reads.iter().map(part).collect::<Lowered<Vec<View>>>()?;
+        let (y, turned) = some(lowering, &own, last.as_ref())?;
+        let to = part(&whole)?;
+        let turned = lowering.reshape(&turned, &to.dims)?;
+        lowering.copy(&turned, &to)?;
+        last = Some(y);
+        first += images;
+    }
+    lowering.set(node, 0, whole)
 }
 
 /// The filters as matrices `[groups, taps · channels, filters]`; turned once if they are constant.
@@ -95,4 +127,35 @@ fn filters_of(
         let all = (0..bytes.len() / 4).map(of).collect::<Lowered<Vec<&[u8]>>>()?;
         Ok(all.concat())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Attribute, Model, Value};
+
+    #[test]
+    fn large_images_share_memory() {
+        let value = || Value { element: Some(Element::Float), ..Value::default() };
+        let model = Model { values: (0..4).map(|_| value()).collect(), ..Model::default() };
+        let scratch = |batch: i64| {
+            let mut lowering = Lowering::whole(&model);
+            let pads = ("pads".to_owned(), Attribute::Ints(vec![1; 4]));
+            for (id, dims) in
+                [[batch, 256, 200, 304], [256, 256, 3, 3], [batch, 18, 200, 304]].iter().enumerate()
+            {
+                lowering.bind_input(id, Element::Float, dims, false);
+            }
+            let inputs = (0..3).map(Some).collect();
+            let node = Node { inputs, outputs: vec![Some(3)], attributes: [pads].into(), ..Node::default() };
+            deformed(&node, &mut lowering).unwrap();
+            let y = lowering.of(3).unwrap().clone();
+            assert_eq!(y.dims, [batch, 256, 200, 304]);
+            lowering.program.finish(&[y]).unwrap();
+            lowering.program.divide("n").unwrap().scratch as i64
+        };
+        // The samples of an image take 560 MB, and copies of it and its result 62 MB each.
+        let of_image = 200 * 304 * 256 * 4;
+        assert!(scratch(8) < scratch(1) + 3 * 8 * of_image, "{} {}", scratch(8), scratch(1));
+    }
 }

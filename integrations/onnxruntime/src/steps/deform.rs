@@ -20,6 +20,8 @@ pub struct Deformed {
     pub groups: usize,
     /// The groups of channels that have their own offsets.
     pub offset_groups: usize,
+    /// Whether there are factors. What is read behind them only has to be computed before.
+    pub is_masked: bool,
 }
 
 /// An image, its sizes, and the numbers of a sample.
@@ -70,7 +72,8 @@ impl OnHost for Deformed {
         // else.
         let (elements, offsets) = unsafe { (image.items::<f32>()?, offsets.items::<f32>()?) };
         // SAFETY: the same.
-        let factors = factors.first().map(|of| unsafe { of.items::<f32>() }).transpose()?;
+        let factors =
+            factors.first().filter(|_| self.is_masked).map(|of| unsafe { of.items::<f32>() }).transpose()?;
         let (places, size) = (rows * columns, height * width * channels);
         let [tall, wide] = self.window;
         let (window, of_group) = (tall * wide, channels / self.groups.max(1));
