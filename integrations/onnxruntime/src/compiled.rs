@@ -57,6 +57,9 @@ type Key = Vec<i64>;
 /// The integers of inputs that decide shapes, in the order of the inputs.
 type Integers = Vec<Vec<i64>>;
 
+/// Plans of a compiled model, by the text of their graphs.
+pub type Saved = Arc<HashMap<String, Vec<u8>>>;
+
 /// A subgraph.
 pub struct Subgraph {
     name: String,
@@ -82,8 +85,7 @@ pub struct Subgraph {
     stages: Mutex<Stages>,
     /// Where the plans of the session share packed weights, if the engine does.
     weights: Option<Arc<Weights>>,
-    /// Plans of a compiled model, by the text of their graphs.
-    saved: HashMap<String, Vec<u8>>,
+    saved: Saved,
 }
 
 /// Computes a host operation: its kind, the tensors read, and the tensors written.
@@ -129,7 +131,7 @@ impl Subgraph {
         model: Model,
         options: Options,
         (library, engines, residence): (&'static Library, Engines, Residence),
-        (weights, saved): (Option<Arc<Weights>>, HashMap<String, Vec<u8>>),
+        (weights, saved): (Option<Arc<Weights>>, Saved),
     ) -> Result<Self> {
         let mut model = model;
         rewrite::rewrite(&mut model);

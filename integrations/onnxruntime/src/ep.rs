@@ -239,7 +239,7 @@ impl Ep {
         }
         let place = if self.memory.is_null() { Residence::Host } else { Residence::Gpu };
         let steps = self.steps(&model, is_loaded);
-        let saved = (self.weights.as_ref(), saved);
+        let saved = (self.weights.as_ref(), Arc::new(saved));
         let chain =
             Chain::new((&name, model), &steps, &options, (self.library, &self.engines, place), saved)?;
         Ok((chain, path))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::overlap::overlap;
-use super::{Input, Output, Residence, Subgraph};
+use super::{Input, Output, Residence, Saved, Subgraph};
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
 use crate::memory::Memory;
@@ -55,6 +55,11 @@ struct Run<'a> {
     copies: Vec<(*const u8, *mut u8, usize)>,
 }
 
+/// The name of a part. Names of recordings keep no other punctuation.
+fn title(name: &str, part: usize) -> String {
+    format!("{name}_part{part}")
+}
+
 impl Chain {
     /// A fused node, whose nodes belong to the parts of these numbers, from 0 on.
     pub fn new(
@@ -62,7 +67,7 @@ impl Chain {
         parts: &[usize],
         options: &Options,
         (library, engines, residence): (&'static Library, &Engines, Residence),
-        (weights, saved): (Option<&Arc<Weights>>, HashMap<String, Vec<u8>>),
+        (weights, saved): (Option<&Arc<Weights>>, Saved),
     ) -> Result<Self> {
         let place = || (library, engines.clone(), residence);
         let count = parts.iter().max().map_or(1, |last| last + 1);
@@ -90,7 +95,7 @@ impl Chain {
                 .map(|(at, id)| (first + at, outputs.iter().position(|output| output == id)));
             let writes = writes.collect();
             results.extend(written.iter().enumerate().map(|(at, id)| (*id, first + at)));
-            let title = format!("{name}.{part}");
+            let title = title(name, part);
             let saved = (weights.cloned(), saved.clone());
             let subgraph = Subgraph::new(&title, own, options.clone(), place(), saved)?;
             chain.parts.push(Part { subgraph, reads, writes });
@@ -227,5 +232,22 @@ impl Chain {
             unsafe { to.copy_from_nonoverlapping(from, bytes) };
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiled::record::plain_name;
+
+    #[test]
+    fn recordings_of_parts_have_names_of_their_own() {
+        let names = |at: usize| {
+            let name = format!("HipDNNExecutionProvider_HipDNN_{at}");
+            [plain_name(&title(&name, 2)), plain_name(&name)]
+        };
+        let all: std::collections::HashSet<String> = (0..40).flat_map(names).collect();
+        assert_eq!(all.len(), 80);
+        assert!(all.contains("HipDNN_1_part2"), "{all:?}");
     }
 }

@@ -7,7 +7,7 @@ use hipdnn::graph::Graph;
 use hipdnn::{ExecutionPlan, OperationGraph};
 
 use super::device::Copies;
-use super::record::Recording;
+use super::record::{self, Recording};
 use super::{Integers, Prepared, Ready, Subgraph, division, overlap, replay};
 use crate::best::Best;
 use crate::failure::{Failure, Result};
@@ -104,9 +104,7 @@ impl Subgraph {
                     let (graph, bindings) =
                         if is_of_one { (*graph, bindings) } else { division::as_planned(*graph, bindings) };
                     let recording = self.options.record.is_some().then(|| {
-                        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-                        let name = self.name.rsplit("HipDNNExecutionProvider_").next().unwrap_or_default();
-                        let name: String = name.chars().filter(is_plain).collect();
+                        let name = record::plain_name(&self.name);
                         let mut graph = graph.clone();
                         for (node, origin) in graph.nodes.iter_mut().zip(&origins) {
                             node.name = origin.to_string();

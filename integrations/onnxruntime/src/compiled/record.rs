@@ -26,6 +26,13 @@ fn extent(tensor: &Tensor) -> Option<usize> {
     usize::try_from(span.end).ok().filter(|_| span.begin == 0)
 }
 
+/// The name of a subgraph in those of files.
+pub fn plain_name(subgraph: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let name = subgraph.rsplit("HipDNNExecutionProvider_").next().unwrap_or_default();
+    name.chars().filter(is_plain).collect()
+}
+
 impl Recording {
     /// Writes `NAME.UID.bin` for each tensor that the graph reads, and then `NAME.json`, unless that is there.
     ///
