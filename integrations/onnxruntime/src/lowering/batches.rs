@@ -4,7 +4,7 @@
 use hipdnn::graph::Operation;
 
 use super::program::{Program, Step};
-use super::view::View;
+use super::view::{View, elements};
 
 /// Seconds of a call, and of a copy besides those for its bytes, with what passes before the next one on an H200; bytes that a copy moves in a
 /// second.
@@ -36,6 +36,18 @@ pub fn calls<const N: usize>(matrices: [(&[i64], &[i64]); N]) -> i64 {
     }
     let longest = axes.iter().map(|(size, _)| *size).max().unwrap_or(1);
     axes.iter().map(|(size, _)| *size).product::<i64>() / longest
+}
+
+/// Seconds of a product of such matrices besides those for its operations: calls, or copies of operands and one call.
+pub fn seconds_of_calls<const N: usize>(matrices: [(&[i64], &[i64]); N], element: usize) -> f64 {
+    let uneven = matrices.iter().filter(|of| calls([**of]) > 1);
+    let copies: f64 = uneven.map(|(dims, _)| copy(elements(dims), element)).sum();
+    (calls(matrices) as f64 * CALL).min(CALL + copies)
+}
+
+/// Seconds of a copy of elements of a size.
+fn copy(elements: i64, size: usize) -> f64 {
+    COPY + 2.0 * elements as f64 * size as f64 / MOVED
 }
 
 fn calls_of(views: [&View; 3]) -> i64 {
@@ -94,8 +106,14 @@ impl Program {
 
 /// The operands and the result whose matrices are worth a copy each.
 fn worth_copying(views: [&View; 3]) -> Vec<&View> {
-    let uneven: Vec<&View> = views.into_iter().filter(|view| !is_even(view)).collect();
-    let copy = |view: &&View| COPY + 2.0 * (view.elements() * view.element.size() as i64) as f64 / MOVED;
+    let mut uneven: Vec<&View> = Vec::new();
+    for view in views {
+        // An operand may be both.
+        if !is_even(view) && !uneven.contains(&view) {
+            uneven.push(view);
+        }
+    }
+    let copy = |view: &&View| copy(view.elements(), view.element.size());
     let saved = (calls_of(views) - 1) as f64 * CALL;
     if uneven.iter().map(copy).sum::<f64>() < saved { uneven } else { Vec::new() }
 }
@@ -128,6 +146,13 @@ mod tests {
         let (q, k) = (heads(0, [1, 128, 12, 64]), heads(1, [1, 128, 12, 64]).transposed().unwrap());
         assert_eq!(calls_of([&q, &k, &of_packed(&[1, 12, 128, 128])]), 1);
         assert_eq!(calls_of([&heads(0, [8, 128, 12, 64]), &of_packed(&[1, 1, 64, 128]), &c]), 1);
+    }
+
+    #[test]
+    fn an_operand_that_is_both_is_copied_once() {
+        let x = heads(0, [8, 64, 12, 64]);
+        let c = of_packed(&[8, 12, 64, 64]);
+        assert_eq!(worth_copying([&x, &x, &c]), [&x]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod program;
 mod slab;
 mod view;
 
-pub use batches::calls;
+pub use batches::{calls, seconds_of_calls};
 pub use late::Late;
 pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
