@@ -12,19 +12,23 @@ const CALL: f64 = 6e-6;
 const COPY: f64 = 3.5e-6;
 const MOVED: f64 = 2e12;
 
-/// How many calls a product of matrices with these dimensions and strides takes; 1 where operands are shared, which a library may see as
-/// one matrix.
+/// How many calls a product of matrices with these dimensions and strides takes; 1 where some matrices of an axis share an operand, but not
+/// all.
 pub fn calls<const N: usize>(matrices: [(&[i64], &[i64]); N]) -> i64 {
     let rank = matrices.iter().map(|(dims, _)| dims.len()).max().unwrap_or(0);
     // Sizes of the batch, outermost first, each with its strides.
     let mut axes: Vec<(i64, [i64; N])> = Vec::new();
     for axis in 0..rank.saturating_sub(2) {
         let sizes = matrices.map(|(dims, _)| dims.get(axis).copied().unwrap_or(1));
-        let strides = matrices.map(|(_, strides)| strides.get(axis).copied().unwrap_or(0));
         let size = sizes.iter().copied().max().unwrap_or(1);
-        if sizes.iter().any(|other| *other != size) {
+        if sizes.iter().any(|other| *other != size && *other != 1) {
             return 1;
         }
+        // A single matrix is read again.
+        let strides = matrices.map(|(dims, strides)| match dims.get(axis) {
+            Some(of) if *of == size => strides.get(axis).copied().unwrap_or(0),
+            _ => 0,
+        });
         match axes.last_mut() {
             _ if size <= 1 => {}
             Some((outer, own)) if own.iter().zip(&strides).all(|(outer, inner)| *outer == inner * size) => {
@@ -33,6 +37,20 @@ pub fn calls<const N: usize>(matrices: [(&[i64], &[i64]); N]) -> i64 {
             }
             _ => axes.push((size, strides)),
         }
+    }
+    // Rows that continue in the next matrix are those of a larger one, if both are multiplied with the same.
+    let mut rows = matrices.map(|(dims, _)| dims.iter().rev().nth(1).copied().unwrap_or(1));
+    while let Some((size, own)) = axes.last() {
+        let row = matrices.map(|(_, strides)| strides.iter().rev().nth(1).copied().unwrap_or(0));
+        let continues = |at: usize| match (own.get(at), rows.get(at), row.get(at)) {
+            (Some(step), Some(rows), Some(row)) => rows * row == *step,
+            _ => false,
+        };
+        if own.get(1) != Some(&0) || !continues(0) || !continues(2) {
+            break;
+        }
+        rows.iter_mut().for_each(|rows| *rows *= size);
+        axes.pop();
     }
     let longest = axes.iter().map(|(size, _)| *size).max().unwrap_or(1);
     axes.iter().map(|(size, _)| *size).product::<i64>() / longest
@@ -145,7 +163,14 @@ mod tests {
         // One sequence, and weights of all.
         let (q, k) = (heads(0, [1, 128, 12, 64]), heads(1, [1, 128, 12, 64]).transposed().unwrap());
         assert_eq!(calls_of([&q, &k, &of_packed(&[1, 12, 128, 128])]), 1);
-        assert_eq!(calls_of([&heads(0, [8, 128, 12, 64]), &of_packed(&[1, 1, 64, 128]), &c]), 1);
+        let shared = of_packed(&[1, 1, 64, 128]);
+        assert_eq!(calls_of([&of_packed(&[8, 12, 128, 64]), &shared, &c]), 1);
+        assert_eq!(calls_of([&heads(0, [8, 128, 12, 64]), &shared, &c]), 8);
+        // Rows of 12 of 16 heads.
+        let [a, c] = [64, 128].map(|size| of_packed(&[8, 16, 128, size]).sliced(1, 0, 1, 12).unwrap());
+        assert_eq!(calls_of([&a, &shared, &c]), 1);
+        // Each of two matrices for six heads.
+        assert_eq!(calls_of([&a, &of_packed(&[8, 2, 64, 128]), &c]), 1);
     }
 
     #[test]
