@@ -50,15 +50,16 @@ pub(super) fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> b
 /// Whether a graph is a convolution with something else that generated kernels compute faster, or sooner: cuDNN divides most such graphs with
 /// channels first and then compiles kernels for the parts, half a second each, and as long for images of one pixel, which it does not divide.
 fn is_better_apart(graph: &Graph) -> bool {
-    let is_half_of_pixels = |uid: i64| {
+    let is_narrow_of_pixels = |uid: i64| {
         graph.tensor(uid).is_some_and(|tensor| {
             let has_pixels = tensor.dims.iter().skip(2).any(|size| *size > 1);
-            has_pixels && tensor.strides.get(1) == Some(&1) && tensor.data_type != DataType::Float
+            let is_narrow = !matches!(tensor.data_type, DataType::Float | DataType::Double);
+            has_pixels && tensor.strides.get(1) == Some(&1) && is_narrow
         })
     };
     let suits_cudnn = |node: &Node| match &node.operation {
-        Operation::ConvolutionForward(of) => is_half_of_pixels(of.x) && is_half_of_pixels(of.y),
-        Operation::ConvolutionBackwardData(of) => is_half_of_pixels(of.dy) && is_half_of_pixels(of.dx),
+        Operation::ConvolutionForward(of) => is_narrow_of_pixels(of.x) && is_narrow_of_pixels(of.y),
+        Operation::ConvolutionBackwardData(of) => is_narrow_of_pixels(of.dy) && is_narrow_of_pixels(of.dx),
         _ => true,
     };
     has_with_more(graph, is_convolution) && !graph.nodes.iter().all(suits_cudnn) && !is_one_function(graph)
@@ -226,7 +227,9 @@ mod tests {
             Graph { nodes: operations.map(node).collect(), tensors, ..Graph::default() }
         };
         let [add, relu, swish] = [PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::SwishFwd];
-        let (float, half) = ((DataType::Float, [1, 3, 8, 8]), (DataType::Half, [1, 3, 8, 8]));
+        let [float, half, double] =
+            [DataType::Float, DataType::Half, DataType::Double].map(|kind| (kind, [1, 3, 8, 8]));
+        assert!(is_better_apart(&graph(&[add], double, 1)));
         let is_left_alone =
             |more: &[PointwiseMode], of, channels| is_better_apart(&graph(more, of, channels));
         for more in [&[][..], &[add], &[add, relu]] {
