@@ -62,9 +62,19 @@ def test_regions_of_images():
             for mode in ("half_pixel", "output_half_pixel"):
                 of = {"sampling_ratio": samples, "coordinate_transformation_mode": mode, "spatial_scale": 0.6}
                 node = made("RoiAlign", "x r i", "y", "", output_height=5, output_width=4, **of)
-                convolved = [made("Relu", "x", "c", ""), made("RoiAlign", "c r i", "y", "", output_height=3, **of)]
-                for nodes in ([node], convolved):
-                    check(nodes, feeds, {"y": TensorProto.FLOAT})
+                check([node], feeds, {"y": TensorProto.FLOAT})
+                # An image whose channels are last in memory, read where it is.
+                turned = [
+                    made("Transpose", "x", "c", "", perm=[0, 3, 1, 2]),
+                    made("RoiAlign", "c r i", "y", "", output_height=3, **of),
+                ]
+                last = {**feeds, "x": np.ascontiguousarray(feeds["x"].transpose(0, 2, 3, 1))}
+                check(turned, last, {"y": TensorProto.FLOAT})
+    # Bins much longer than the image, whose samples are beyond it for the most part.
+    long = np.array([[-30000, -2, 30000, 11], [-9, -12000, 12, 9000]], np.float32)
+    feeds = {"x": floats(1, 3, 9, 13), "r": long, "i": np.zeros(2, np.int64)}
+    node = made("RoiAlign", "x r i", "y", "", output_height=2, output_width=3)
+    check([node], feeds, {"y": TensorProto.FLOAT}, tolerance=1e-4)
 
 
 def deformed(x, w, offset, bias, mask, groups, offset_groups, strides, pads, dilations):
