@@ -288,6 +288,7 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
             let is_folded = |id: &ValueId| lowering.folded_integers.contains_key(id);
             node.operator == "Cast" || node.inputs.iter().flatten().any(is_folded)
         }
+        Some(Element::Double) => node.operator == "Cast",
         element => element.is_some_and(is_whole),
     };
     (is_shape && made.list.len() <= MOST).then_some(made)

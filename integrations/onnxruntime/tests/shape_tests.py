@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from session_tests import RANDOM, agree, model, resident
 
 FLOAT = TensorProto.FLOAT
+DOUBLE = TensorProto.DOUBLE
 
 
 def floats(*dims):
@@ -114,6 +115,14 @@ def test_shapes_are_built_from_ranges_and_fills():
         helper.make_node("Add", ["c", "g"], ["y"], name="sum"),
     ]
     weights = [("w", floats(32, 16, 1, 1)), ("three", np.array(3)), ("zero", np.float32(0)), ("one", np.float32(1))]
+    data = model(nodes, [("x", FLOAT, [1, 16, "H", "W"])], [("y", FLOAT)], weights)
+    whole(data, [{"x": floats(1, 16, 24, 20)}, {"x": floats(1, 16, 40, 33)}])
+    nodes[3:5] = [
+        helper.make_node("Cast", ["n"], ["f"], to=DOUBLE, name="number"),
+        helper.make_node("Range", ["zero", "f", "one"], ["d"], name="range"),
+        helper.make_node("Cast", ["d"], ["r"], to=FLOAT, name="single"),
+    ]
+    weights[2:] = [("zero", np.float64(0)), ("one", np.float64(1))]
     data = model(nodes, [("x", FLOAT, [1, 16, "H", "W"])], [("y", FLOAT)], weights)
     whole(data, [{"x": floats(1, 16, 24, 20)}, {"x": floats(1, 16, 40, 33)}])
 

@@ -94,21 +94,25 @@ fn range(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 /// A range of numbers that are constant, or follow from shapes.
 fn numbers(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let element = lowering.input(node, 0)?.element;
     let of = |at: usize| -> Lowered<f64> {
         let folded = node.inputs.get(at).copied().flatten().and_then(|id| lowering.folded_integers.get(&id));
         match folded.map(Vec::as_slice) {
+            Some([bits]) if element == Element::Double => Ok(f64::from_bits(bits.cast_unsigned())),
             Some([bits]) => Ok(f64::from(f32::from_bits(*bits as u32))),
             _ => lowering.scalar(node, at, "the range")?.ok_or_else(|| Reason("no range".to_owned())),
         }
     };
     let (start, limit, delta) = (of(0)?, of(1)?, of(2)?);
-    if lowering.input(node, 0)?.element != Element::Float || delta == 0.0 {
+    if !matches!(element, Element::Float | Element::Double) || delta == 0.0 {
         return refuse("a range of another type");
     }
     let count = ((limit - start) / delta).ceil().clamp(0.0, 1e8) as i64;
-    let bytes: Vec<u8> =
-        (0..count).flat_map(|at| (start as f32 + at as f32 * delta as f32).to_ne_bytes()).collect();
-    let y = lowering.data(Element::Float, &[count], &bytes)?;
+    let bytes: Vec<u8> = match element {
+        Element::Double => (0..count).flat_map(|at| (start + at as f64 * delta).to_ne_bytes()).collect(),
+        _ => (0..count).flat_map(|at| (start as f32 + at as f32 * delta as f32).to_ne_bytes()).collect(),
+    };
+    let y = lowering.data(element, &[count], &bytes)?;
     lowering.set(node, 0, y)
 }
 

@@ -79,6 +79,11 @@ fn of_integers(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
                 1 => Some(bits((dims, list.into_iter().map(|of| of as f32).collect()))),
                 6 if list.iter().any(|of| i32::try_from(*of).is_err()) => None,
                 6 | 7 => Some(Integers { dims, list }),
+                // The bits of doubles, which only ranges read.
+                11 => Some(Integers {
+                    dims,
+                    list: list.iter().map(|of| (*of as f64).to_bits().cast_signed()).collect(),
+                }),
                 9 => Some(Integers { dims, list: list.iter().map(|of| i64::from(*of != 0)).collect() }),
                 _ => None,
             }
