@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::lowering::{Lowering, Step, View, elements};
+use crate::lowering::{Host, Lowering, Step, View, elements};
 use crate::model::{Dim, Model, Node, ValueId};
 use crate::operators::{Cost, is_open};
 use crate::options::Take;
@@ -74,7 +74,10 @@ fn work(lowering: &Lowering<'_>) -> i64 {
     let size = |id: i64| program.view(id).map_or(0, |view| view.elements());
     let dim = |id: i64, at: usize| program.view(id).and_then(|view| view.dims.get(at).copied()).unwrap_or(1);
     let of = |step: &Step| match step {
-        Step::Host { writes, .. } => writes.iter().map(|id| size(*id)).max().unwrap_or(0),
+        Step::Host { host, writes, .. } => {
+            let elements = writes.iter().map(|id| size(*id)).max().unwrap_or(0);
+            if let Host::Own(own) = host { own.work(elements) } else { elements }
+        }
         Step::Node { operation, .. } => match operation {
             Operation::Matmul(m) => {
                 let k = program.view(m.a).and_then(|a| a.dims.last().copied()).unwrap_or(1);

@@ -51,6 +51,24 @@ def test_boxes_that_overlap():
     check(readers, feeds, {**outputs, "z": TensorProto.FLOAT}, weights)
 
 
+def test_many_boxes():
+    """Thousands of boxes of classes that lie apart, as detectors move them, are worth a subgraph of their own."""
+    corners = RANDOM.random((1, 3000, 2)).astype(np.float32)
+    corners = np.concatenate([corners, corners + RANDOM.random((1, 3000, 2)).astype(np.float32) * 0.4], -1)
+    feeds = {"boxes": corners, "class": RANDOM.integers(0, 30, (1, 3000, 1)).astype(np.float32), "x": floats(1, 1, 3000)}
+    weights = {"most": np.array([3000]), "iou": np.float32(0.4), "two": np.float32(2)}
+    nodes = [
+        made("Mul", "class two", "m", ""),
+        made("Add", "boxes m", "b", ""),
+        made("Sigmoid", "x", "s", ""),
+        made("NonMaxSuppression", "b s most iou", "y", ""),
+    ]
+    data = model(nodes, feeds, {"y": TensorProto.INT64}, weights)
+    own, seen = provider.reported(data)
+    assert {node["subgraph"] for node in seen} == {0}, [node["reason"] for node in seen]
+    assert np.array_equal(own.run(None, feeds)[0], provider.plain(data).run(None, feeds)[0])
+
+
 def test_regions_of_images():
     """Regions inside of an image, across its edges, beyond it, and empty; both layouts of the image, by the number of regions."""
     corners = RANDOM.random((40, 4)).astype(np.float32) * 24 - 4

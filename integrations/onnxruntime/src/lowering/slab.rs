@@ -138,6 +138,11 @@ impl Item for i64 {
 
 /// An operation that the provider computes itself, between hipDNN's graphs.
 pub trait OnHost: Debug + Send + Sync {
+    /// The estimated number of operations, where the largest result has so many elements.
+    fn work(&self, elements: i64) -> i64 {
+        elements
+    }
+
     /// Computes it, with `parallel` for large ones.
     ///
     /// # Safety

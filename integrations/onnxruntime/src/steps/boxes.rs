@@ -37,18 +37,70 @@ impl Area {
     }
 
     /// Whether the common part of two is more than `limit` of what both cover.
+    #[inline(always)]
     fn overlaps(&self, other: &Self, limit: f32) -> bool {
-        let mut common = 1.0;
-        let all = self.least.iter().zip(&other.least).zip(self.most.iter().zip(&other.most));
-        for ((a, b), (c, d)) in all {
-            let length = c.min(*d) - a.max(*b);
-            if length <= 0.0 {
-                return false;
-            }
-            common *= length;
+        // A box with NaN has no area, so comparisons need not treat it.
+        let common =
+            |[a, b]: [f32; 2], [c, d]: [f32; 2]| (if b < d { b } else { d }) - (if a > c { a } else { c });
+        let [[top, left], [bottom, right]] = [self.least, self.most];
+        let [[other_top, other_left], [other_bottom, other_right]] = [other.least, other.most];
+        let height = common([top, bottom], [other_top, other_bottom]);
+        if height <= 0.0 {
+            return false;
         }
-        let both = self.area + other.area - common;
-        self.area > 0.0 && other.area > 0.0 && both > 0.0 && common / both > limit
+        let width = common([left, right], [other_left, other_right]);
+        if width <= 0.0 {
+            return false;
+        }
+        let both = self.area + other.area - height * width;
+        self.area > 0.0 && other.area > 0.0 && both > 0.0 && height * width / both > limit
+    }
+}
+
+/// The most strips for the boxes of a class.
+const STRIPS: usize = 4096;
+
+/// The chosen boxes by the place of their beginning along the first axis. Strips are as wide as the widest box, so that boxes overlap only
+/// those of their own and the two next to it.
+struct Strips {
+    from: f32,
+    width: f32,
+    chosen: Vec<Vec<Area>>,
+}
+
+impl Strips {
+    fn new(candidates: impl Iterator<Item = Area>) -> Self {
+        let (mut from, mut to, mut width) = (f32::INFINITY, f32::NEG_INFINITY, 0.0_f32);
+        for Area { least: [begin, _], most: [end, _], .. } in candidates {
+            from = from.min(begin);
+            to = to.max(begin);
+            // NaN is in no comparison true, and overlaps nothing.
+            width = width.max(end - begin);
+        }
+        // More than the widest one, since differences are rounded.
+        let (range, width) = (to - from, width * 1.01 + (from.abs() + to.abs()) * 1e-5);
+        let count = if range.is_finite() && width > 0.0 { (range / width).floor() as usize } else { 1 };
+        let count = count.clamp(1, STRIPS);
+        let width = if count > 1 { range / count as f32 } else { f32::INFINITY };
+        Self { from, width, chosen: vec![Vec::new(); count] }
+    }
+
+    fn strip(&self, of: &Area) -> usize {
+        let [begin, _] = of.least;
+        let strip = (begin - self.from) / self.width;
+        (strip.max(0.0) as usize).min(self.chosen.len() - 1)
+    }
+
+    /// Chooses a box, unless it overlaps one too much.
+    fn add(&mut self, own: Area, limit: f32) -> bool {
+        let strip = self.strip(&own);
+        let near = self.chosen.get(strip.saturating_sub(1)..(strip + 2).min(self.chosen.len()));
+        let is_free_of = |strip: &Vec<Area>| strip.iter().all(|other| !own.overlaps(other, limit));
+        let is_free = near.unwrap_or(&[]).iter().all(is_free_of);
+        if is_free && let Some(to) = self.chosen.get_mut(strip) {
+            to.push(own);
+        }
+        is_free
     }
 }
 
@@ -65,15 +117,16 @@ impl Suppression {
         // Of equal ones, which zeros of both signs are, the first comes first; what is no number is last.
         let rank = |score: &f32| if score.is_nan() { f32::NEG_INFINITY } else { score + 0.0 };
         candidates.sort_unstable_by(|(a, x), (b, y)| rank(y).total_cmp(&rank(x)).then(a.cmp(b)));
-        let (mut chosen, mut areas): (Vec<usize>, Vec<Area>) = (Vec::new(), Vec::new());
+        let area = |at: &usize| boxes.get(*at).map(|of| Area::new(of, self.is_centered));
+        let mut strips = Strips::new(candidates.iter().filter_map(|(at, _)| area(at)));
+        let mut chosen = Vec::new();
         for (at, _) in candidates {
             if chosen.len() >= most {
                 break;
             }
-            let Some(own) = boxes.get(at).map(|of| Area::new(of, self.is_centered)) else { break };
-            if areas.iter().all(|other| !own.overlaps(other, limit)) {
+            let Some(own) = area(&at) else { break };
+            if strips.add(own, limit) {
                 chosen.push(at);
-                areas.push(own);
             }
         }
         chosen
@@ -81,6 +134,11 @@ impl Suppression {
 }
 
 impl OnHost for Suppression {
+    fn work(&self, elements: i64) -> i64 {
+        // Each box, three elements, is compared with some hundreds of chosen ones.
+        elements.saturating_mul(128)
+    }
+
     unsafe fn run(
         &self,
         reads: &[Slab<'_>],
@@ -159,6 +217,40 @@ mod tests {
         let place = |of: usize| chosen.iter().position(|at| *at == of).unwrap();
         assert!(place(1) < place(2) && place(2) < place(3));
         assert!(chosen[85..].iter().all(|at| at % 7 == 0), "{chosen:?}");
+    }
+
+    #[test]
+    fn strips_hide_no_overlap() {
+        let mut state = 7_u32;
+        let mut number = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32
+        };
+        for (spread, size) in [(1.0, 1.0), (50.0, 1.0), (1e6, 3.0), (9000.0, 0.0), (1e-6, 1e-6)] {
+            let corner = |number: &mut dyn FnMut() -> f32| [number() * spread - 5.0, number()];
+            let mut boxes: Vec<[f32; 4]> = Vec::new();
+            for _ in 0..600 {
+                let [a, b] = corner(&mut number);
+                boxes.push([a, b, a + number() * size, b + number() * 0.3]);
+            }
+            boxes.push([f32::NAN, 0.0, 1.0, 1.0]);
+            boxes.push([-5.0, 0.0, f32::INFINITY, 1.0]);
+            for count in [600, boxes.len()] {
+                let boxes = &boxes[..count];
+                let scores: Vec<f32> = boxes.iter().map(|_| number()).collect();
+                let own = Suppression { is_centered: false, given: [true; 3] };
+                let mut order: Vec<usize> = (0..count).collect();
+                order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+                let mut want: Vec<usize> = Vec::new();
+                for at in order {
+                    let area = |at: usize| Area::new(&boxes[at], false);
+                    if want.iter().all(|other| !area(at).overlaps(&area(*other), 0.3)) {
+                        want.push(at);
+                    }
+                }
+                assert_eq!(own.chosen(boxes, &scores, (count, 0.3, None)), want, "{spread} {size} {count}");
+            }
+        }
     }
 
     #[test]
