@@ -11,6 +11,7 @@ pub mod fill;
 mod flushed;
 pub mod graph;
 pub mod numerics;
+mod overflow;
 pub mod picture;
 pub mod rounding;
 pub mod steps;

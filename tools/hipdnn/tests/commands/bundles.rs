@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::{Scratch, hipdnn, one_line, refuse, succeed, with_useless_engine};
 
-fn write(path: &str, bytes: impl AsRef<[u8]>) {
+pub fn write(path: &str, bytes: impl AsRef<[u8]>) {
     fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
     fs::write(path, bytes).unwrap();
 }
 
-fn write_json(path: &str, json: &Value) {
+pub fn write_json(path: &str, json: &Value) {
     write(path, json.to_string());
 }
 
-fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+pub fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
     values.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
@@ -26,7 +26,7 @@ fn value(at: usize) -> f32 {
     (at * 37 % 101) as f32 / 50.0 - 1.0
 }
 
-fn tensor(uid: i64, name: &str, dims: &[i64], strides: &[i64]) -> Value {
+pub fn tensor(uid: i64, name: &str, dims: &[i64], strides: &[i64]) -> Value {
     json!({"uid": uid, "name": name, "data_type": "float", "dims": dims, "strides": strides, "virtual": false})
 }
 
@@ -47,7 +47,7 @@ fn batchnorm() -> Value {
     })
 }
 
-const METADATA: &str =
+pub const METADATA: &str =
     r#"{"format_version": 1, "generator": "these tests", "reference_source": "formula", "seed": 42}"#;
 
 /// A folder with that bundle, its inputs and its results. Returns the graph's path without its extension.

@@ -22,6 +22,7 @@ mod plan;
 mod policies;
 mod run;
 mod tune;
+mod undetermined;
 mod vulkan;
 
 use std::path::{Path, PathBuf};
