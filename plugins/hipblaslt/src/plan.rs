@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, of_chain};
+use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, of_amd, of_chain};
 use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::numerics::note;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
@@ -87,7 +88,14 @@ impl Call for Step {
     }
 
     fn numerics(&self) -> Numerics {
-        of_chain(&self.part.chain, false)
+        let mut numerics = of_chain(&self.part.chain, false);
+        // Taken back, so that the first sums are not added to ones that are not known.
+        if numerics.notes.remove(&note::TENSOR_CORE) {
+            for operand in [&self.part.chain.product.a, &self.part.chain.product.b] {
+                numerics = numerics.matrix_sums(of_amd(operand.data_type));
+            }
+        }
+        numerics
     }
 
     fn call(&self) -> Cow<'static, str> {

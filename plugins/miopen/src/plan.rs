@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, sums};
+use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, of_amd, sums};
 use hipdnn_plugin_planner::plan::{self, Call, Found, MAX_TENSORS, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers, prepare};
 use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::convolution::Direction;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph};
 use hipdnn_plugin_sdk::numerics::note;
@@ -117,10 +118,21 @@ fn numerics_of(prepared: &Prepared, nodes: &[usize], options: &Options) -> Numer
         numerics = numerics.note_if((scatters || sums(&node).is_some()) && !repeats, note::NONDETERMINISTIC);
         if let Problem::Convolution(own) = node.problem {
             let has_window = own.window.iter().take(own.spatial).any(|side| *side > 1);
-            numerics = numerics
-                .note(note::TENSOR_CORE)
+            let [left, right] = match own.direction {
+                Direction::Forward => [&own.x, &own.w],
+                Direction::BackwardData => [&own.y, &own.w],
+                Direction::BackwardFilter => [&own.x, &own.y],
+            };
+            numerics = [left, right]
+                .into_iter()
+                .fold(numerics, |numerics, operand| numerics.matrix_sums(of_amd(operand.data_type)))
                 .note_if(has_window, note::WINOGRAD)
                 .note_if(has_window && own.x.data_type == DataType::Float, note::FFT)
+                // MIOpen rounds gradients of half to bfloat16 on gfx90a (its documentation, MI200 MFMA behavior specifics).
+                .note_if(
+                    own.x.data_type == DataType::Half && own.direction != Direction::Forward,
+                    note::DOWN_CONVERT_INPUTS,
+                )
                 // Matrix instructions of gfx90a do so.
                 .note_if(own.x.data_type == DataType::Half, note::FLUSH_SUBNORMALS);
         }

@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::Numerics;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
-use hipdnn_plugin_sdk::numerics::{OrderBy, functions_of, note};
+use hipdnn_plugin_sdk::numerics::{MatrixSums, OrderBy, functions_of, note};
 
 use crate::chain::Chain;
 use crate::prepare::{CheckedNode, Prepared};
@@ -153,6 +153,19 @@ pub fn of_chain(chain: &Chain, tf32: bool) -> Numerics {
         .note_if(rounds || small(a) || small(b) || chain.double, note::TENSOR_CORE)
         .note_if(rounds, note::DOWN_CONVERT_INPUTS)
         .note_if(small(c), note::REDUCED_PRECISION_REDUCTION)
+}
+
+/// How instructions of AMD's devices add products of a type, whichever of them a library takes; not known of others.
+///
+/// They sum in single precision, and take along the sum two products of 16 bits at least (V_DOT2, V_MFMA of gfx908; 4 elsewhere) and 16
+/// of 8-bit floats (instruction set documents of CDNA 1 to 4, RDNA 3 and 4). Tests on MI100 and MI250X found no bit of that lost (Li
+/// and others, arXiv:2403.00232).
+pub const fn of_amd(operand: DataType) -> Option<MatrixSums> {
+    match operand {
+        DataType::Half | DataType::Bfloat16 => Some(MatrixSums { terms: 2, bits: 24 }),
+        DataType::Fp8E4m3 | DataType::Fp8E5m2 => Some(MatrixSums { terms: 16, bits: 24 }),
+        _ => None,
+    }
 }
 
 /// What a step of a GPU engine may do to numbers: sums in the compute type, divided among threads, and functions. The engine adds

@@ -32,6 +32,9 @@ const CONFIDENCE: f64 = 6.0;
 /// An operand that is rounded to TF32, which has 10 bits of a fraction; tensor cores cut what is below.
 const TF32: f64 = 1.0 / 1024.0;
 
+/// An operand of `half` that is rounded to, or cut to, bfloat16, which has 7 bits of a fraction.
+const BFLOAT16: f64 = 1.0 / 128.0;
+
 /// A function whose error an engine does not know, in half steps: what the reference's own formulas may be off by.
 const UNKNOWN_FUNCTION: f64 = 32.0;
 
@@ -82,7 +85,8 @@ impl Roundings {
         };
         fixed += of_functions(node, notes) * unit;
         if is_product && has("DOWN_CONVERT_INPUTS") {
-            fixed += 2.0 * TF32;
+            let halves = operands().any(|tensor| tensor.data_type == DataType::Half);
+            fixed += 2.0 * if halves { BFLOAT16 } else { TF32 };
         }
         let sums = is_product && !exact || node.operation == "Reduction";
         let parts = match node.outputs.iter().filter_map(|port| graph.tensor(port.uid)).next() {
@@ -358,6 +362,19 @@ mod tests {
         is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"]})), reduced(36.0 / 32.0 * half));
         is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"], "parts": 4})), reduced(4.0 * half));
         assert!(of(&graph, Some(&[step(&[0], json!({"notes": ["FLUSH_SUBNORMALS"]}))])).absolute > 4e-37);
+    }
+
+    #[test]
+    fn operands_lose_what_the_shorter_type_has_not() {
+        for (data_type, of_operand) in [("float", -10_f64), ("half", -7.0)] {
+            let mut tensors =
+                vec![tensor(1, "x", &[1, 4, 8, 8], false), tensor(2, "w", &[6, 4, 3, 3], false)];
+            tensors.iter_mut().for_each(|tensor| tensor["data_type"] = data_type.into());
+            tensors.push(tensor(4, "y", &[1, 6, 8, 8], false));
+            let graph = graph("g", tensors, vec![convolution("conv", 1, 2, 4)]);
+            let down = of(&graph, Some(&[step(&[0], json!({"notes": ["DOWN_CONVERT_INPUTS"]}))]));
+            is_near(down.of_largest - of(&graph, None).of_largest, 2.0 * of_operand.exp2());
+        }
     }
 
     #[test]

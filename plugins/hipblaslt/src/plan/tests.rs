@@ -83,7 +83,7 @@ impl Run for Idle {
 #[test]
 fn products_have_the_notes_of_any_kernel_that_the_libraries_may_take() {
     use hipdnn_plugin_planner::numerics::of_step;
-    use hipdnn_plugin_sdk::numerics::name_of;
+    use hipdnn_plugin_sdk::numerics::{MatrixSums, name_of};
     let product = |data_type| {
         let tensors = (1..=3).map(|uid| Tensor::new(uid, data_type, &[32, 32], &[32, 1])).collect();
         let operation = Matmul { a: 1, b: 2, c: 3 }.into();
@@ -102,6 +102,8 @@ fn products_have_the_notes_of_any_kernel_that_the_libraries_may_take() {
             let step = Step { part: part.clone(), run: Box::new(Idle), choice };
             let names = |numerics: Numerics| numerics.notes.into_iter().map(name_of).collect::<Vec<_>>();
             assert_eq!(names(step.numerics()), own, "{data_type:?}");
+            let sums = (data_type != DataType::Float).then_some(MatrixSums { terms: 2, bits: 24 });
+            assert_eq!(step.numerics().matrix_sums, sums, "{data_type:?}");
             assert_eq!(names(of_step(&prepared, step.nodes(), step.engine())), of_library, "{data_type:?}");
         }
     }

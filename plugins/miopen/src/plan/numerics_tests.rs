@@ -1,6 +1,6 @@
-use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionBackwardData, ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, Node, Operation, PointwiseMode, Tensor};
-use hipdnn_plugin_sdk::numerics::name_of;
+use hipdnn_plugin_sdk::numerics::{MatrixSums, name_of};
 use hipdnn_plugin_sdk::wire::KnobSetting;
 
 use crate::knob::{BENCHMARKING, DETERMINISTIC};
@@ -43,6 +43,25 @@ fn convolutions_have_the_notes_of_every_solution_that_miopen_may_take() {
     let expected = ["TENSOR_CORE", "NONDETERMINISTIC", "WINOGRAD", "FLUSH_SUBNORMALS"];
     assert_eq!(notes(&convolution(DataType::Half, 3), &any), expected);
     assert_eq!(notes(&convolution(DataType::Float, 1), &any), ["TENSOR_CORE", "NONDETERMINISTIC"]);
+    let sums = |data_type| numerics_of(&prepare(&convolution(data_type, 3)).unwrap(), &[0], &any).matrix_sums;
+    assert_eq!(sums(DataType::Bfloat16), Some(MatrixSums { terms: 2, bits: 24 }));
+    assert_eq!(sums(DataType::Float), None);
+    // gfx90a may compute gradients of half in bfloat16.
+    let operation = ConvolutionBackwardData {
+        dy: 1,
+        w: 2,
+        dx: 3,
+        pre_padding: vec![1; 2],
+        post_padding: vec![1; 2],
+        stride: vec![1; 2],
+        dilation: vec![1; 2],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let dims: [&[i64]; 3] = [&[2, 16, 9, 9], &[16, 8, 3, 3], &[2, 8, 9, 9]];
+    for (data_type, converts) in [(DataType::Half, true), (DataType::Bfloat16, false)] {
+        let told = notes(&graph(data_type, operation.clone().into(), &dims), &any);
+        assert_eq!(told.contains(&"DOWN_CONVERT_INPUTS"), converts, "{data_type:?}");
+    }
     let relu = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2).into();
     assert!(notes(&graph(DataType::Float, relu, &[&[4, 4], &[4, 4]]), &any).is_empty());
 }
