@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod comparison;
 pub mod computation;
+mod cuts;
 pub mod data_type;
 pub mod double;
 pub mod failure;

@@ -139,7 +139,7 @@ fn unit(node: &Node, notes: &Numerics) -> f64 {
 }
 
 /// Whether a node multiplies matrices or windows.
-fn is_product(node: &Node) -> bool {
+pub(crate) fn is_product(node: &Node) -> bool {
     let names = ["ConvolutionFwd", "ConvolutionBwd", "ConvolutionWrw", "Matmul"];
     names.contains(&node.operation.as_str())
         || ["MoeGroupedMatmul", "Sdpa"].iter().any(|name| node.operation.starts_with(name))
@@ -203,7 +203,7 @@ impl Limits<'_> {
     }
 
     /// What the step says that computes a node.
-    fn notes(&self, place: usize) -> Option<&Numerics> {
+    pub(crate) fn notes(&self, place: usize) -> Option<&Numerics> {
         let step = self.steps?.iter().find(|step| step.nodes.contains(&place))?;
         Some(&step.numerics)
     }
