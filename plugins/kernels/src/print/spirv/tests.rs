@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::Builder;
 use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Role, Unary};
-use crate::product::parts::Parts;
+use crate::product::parts::{Adder, Parts};
 use crate::product::plan::{Plan, Sharing, Work};
 use crate::product::{Matrix, Product, write_as};
 use crate::target::{CooperativeShape, Target, VulkanDevice};
@@ -279,6 +279,20 @@ fn products_of_cooperative_matrices_are_valid() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn parts_that_a_workgroup_adds_are_valid() {
+    let target = target();
+    for (operand, k) in [(Scalar::F32, 512), (Scalar::F16, 330), (Scalar::F64, 330)] {
+        let product = product(operand, k, [false, false]);
+        let work = Work { m: k, n: k, k, batch: 1, operand, gathered: false, sharing: Sharing::Never };
+        let Plan { tiling, .. } = Plan::of(&target, &work);
+        let parts = Parts { adder: Adder::Workgroup, ..Parts::of(k, tiling.depth, 3) };
+        let launches = write_as(&product, &target, "product", &Plan { tiling, parts }).unwrap();
+        assert_eq!((launches.all.len(), launches.all[0].launch.kernel.parts), (1, 3), "{operand:?}");
+        check(&launches.all[0].launch.kernel);
     }
 }
 
