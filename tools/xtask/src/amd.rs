@@ -63,7 +63,8 @@ const RIGS: [&str; 2] = ["rig", "other-rig"];
 /// Which cases run, and the order in which the emulated device runs a kernel's workgroups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cases {
-    /// Half of the cases, kernels for one other device, and no digits: another half and device with each commit.
+    /// Half of the cases, a quarter of the failing calls and of the kernels, these for one other device, no training of
+    /// `train_digits` and no tests of ONNX: another choice with each commit.
     Sample,
     /// All of them.
     All,
@@ -73,12 +74,14 @@ pub enum Cases {
 }
 
 impl Cases {
-    /// The half of a list whose turn it is, or all of it.
-    fn half(self, workspace: &Workspace) -> &'static str {
-        match (self, turn(workspace) % 2) {
-            (Self::Sample, 0) => "1/2",
-            (Self::Sample, _) => "2/2",
+    /// The quarter of a list whose turn it is, or all of it.
+    fn quarter(self, turn: usize) -> &'static str {
+        match (self, turn % 4) {
             (Self::All | Self::BothOrders, _) => "1/1",
+            (Self::Sample, 0) => "1/4",
+            (Self::Sample, 1) => "2/4",
+            (Self::Sample, 2) => "3/4",
+            (Self::Sample, _) => "4/4",
         }
     }
 }
@@ -98,7 +101,7 @@ pub fn run_steps(workspace: &Workspace, words: &[String], cases: Cases, steps: &
     if let Err(failure) = on_emulated_device(workspace, words, cases, steps) {
         steps.report("engines for AMD GPUs on an emulated device", Took::default(), Err(failure));
     }
-    crate::nvidia::check_kernels(workspace, cases.half(workspace), steps);
+    crate::nvidia::check_kernels(workspace, cases.quarter(turn(workspace)), steps);
 }
 
 fn on_emulated_device(
@@ -127,7 +130,7 @@ fn on_emulated_device(
             Ok(String::new())
         });
     if ready {
-        let has_onnx = onnx::ready(workspace, &userland, steps);
+        let has_onnx = cases != Cases::Sample && onnx::ready(workspace, &userland, steps);
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
         steps.run_lanes(&lanes(workspace, &userland, words, cases, has_onnx));
     }
@@ -151,7 +154,7 @@ fn lanes<'a>(
         (true, 0) => ["1/4", "2/4"],
         (true, _) => ["3/4", "4/4"],
     };
-    let of_calls = cases.half(workspace);
+    let quarter = cases.quarter(turn);
     let part = move |rig, part: &'static str, reverse: &'static str| -> Check<'a> {
         let order = if reverse == "1" { ", last workgroup first" } else { "" };
         let name = format!("engines against the reference, part {part}{order}");
@@ -169,7 +172,7 @@ fn lanes<'a>(
     };
     // Recompile the kernels, so that the compiler's calls are among those that fail.
     let calls = move || {
-        let part = format!("--part={of_calls}");
+        let part = format!("--part={quarter}");
         let mut command = program(userland, first, &["--calls"]);
         last_line(command.arg(part).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
     };
@@ -179,13 +182,14 @@ fn lanes<'a>(
     ];
     lane.extend(host::with_device(userland, first));
     let train = move || training::train(workspace, userland, second);
-    let architecture = if sample { OTHERS.get(turn % OTHERS.len()).copied() } else { None };
-    let kernels = move || architectures(userland, second, architecture);
+    let architecture = if sample { OTHERS.get(turn / 4 % OTHERS.len()).copied() } else { None };
+    // Other digits of the commit choose the device, so that each device has every quarter.
+    let kernels = move || architectures(userland, second, quarter, architecture);
     let registers = move || registers(userland, second, architecture);
     let mut other: Vec<Check<'a>> = vec![
         part(second, of_second, "0"),
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
-        ("generated kernels for other devices".to_owned(), Box::new(kernels)),
+        (format!("generated kernels, part {quarter}, for other devices"), Box::new(kernels)),
         ("registers of generated kernels".to_owned(), Box::new(registers)),
         (
             "a GPT and a U-Net trained by generated kernels".to_owned(),
@@ -202,15 +206,12 @@ fn lanes<'a>(
         other.push(("examples_c/train_digits on the device".to_owned(), Box::new(train)));
     }
     other.extend(host::without_device(userland));
-    let onnx = |rig, part: String| -> Check<'a> {
-        let name = format!("ONNX's tests, part {part}");
-        (name, Box::new(move || onnx::test(userland, rig, &part)))
+    let onnx = |rig, part: &'static str| -> Check<'a> {
+        (format!("ONNX's tests, part {part}"), Box::new(move || onnx::test(userland, rig, part)))
     };
-    if has_onnx && sample {
-        other.push(onnx(second, onnx::part_of_turn(turn)));
-    } else if has_onnx {
-        lane.push(onnx(first, "1/2".to_owned()));
-        other.push(onnx(second, "2/2".to_owned()));
+    if has_onnx {
+        lane.push(onnx(first, "1/2"));
+        other.push(onnx(second, "2/2"));
     }
     if cases == Cases::BothOrders {
         lane.push(part(first, of_first, "1"));
@@ -233,10 +234,10 @@ fn last_line(command: &mut Command) -> Result<String, Failure> {
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// Compiles the generated kernels for absent devices, or for one of them.
-fn architectures(userland: &Userland, rig: &str, only: Option<&str>) -> Result<String, Failure> {
-    let program = format!("/{INSIDE}/{PROGRAM}");
-    last_line(inside(userland, rig, &[&program, "--architectures"]).args(only))
+/// Compiles a part of the generated kernels for absent devices, or for one of them.
+fn architectures(userland: &Userland, rig: &str, part: &str, only: Option<&str>) -> Result<String, Failure> {
+    let (program, part) = (format!("/{INSIDE}/{PROGRAM}"), format!("--part={part}"));
+    last_line(inside(userland, rig, &[&program, "--architectures", &part]).args(only))
 }
 
 /// Compiles kernels of large problems for all architectures, or for one of them, and leaves what they take in the userland's folder.
@@ -317,9 +318,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_turns_are_all_cases() {
-        let workspace = Workspace::new();
-        assert_eq!([Cases::All.half(&workspace), Cases::BothOrders.half(&workspace)], ["1/1"; 2]);
-        assert!(["1/2", "2/2"].contains(&Cases::Sample.half(&workspace)));
+    fn four_turns_are_all_quarters() {
+        assert_eq!([4, 5, 6, 7].map(|turn| Cases::Sample.quarter(turn)), ["1/4", "2/4", "3/4", "4/4"]);
+        assert_eq!([Cases::All, Cases::BothOrders].map(|cases| cases.quarter(3)), ["1/1"; 2]);
     }
 }

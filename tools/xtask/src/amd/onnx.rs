@@ -23,9 +23,6 @@ const PLATFORMS: [&str; 4] =
 const SITE: &str = "site";
 const TESTS: &str = "ort-tests";
 
-/// The parts of the tests, of which each commit runs one.
-const PARTS: usize = 64;
-
 /// hipBLASLt's kernels for this device have 64 lanes, which the emulated one lacks.
 const LEFT_ALONE: &str = "HIPBLASLT_ENGINE";
 
@@ -69,11 +66,6 @@ fn packages(userland: &Userland) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The part whose turn it is.
-pub fn part_of_turn(turn: usize) -> String {
-    format!("{}/{PARTS}", turn % PARTS + 1)
-}
-
 /// Runs a part of the tests, as in 1/2, without networks.
 pub fn test(userland: &Userland, rig: &str, part: &str) -> Result<String, Failure> {
     let script = format!("/{INSIDE}/{TESTS}/node_tests.py");
@@ -88,19 +80,4 @@ pub fn test(userland: &Userland, rig: &str, part: &str) -> Result<String, Failur
     let out = run_within(&mut python, LIMIT)?;
     let counts = out.lines().filter(|line| line.ends_with(" passed") || line.contains('%'));
     Ok(counts.map(str::trim).collect::<Vec<_>>().join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_are_all_parts() {
-        let mut parts: Vec<String> = (0..PARTS).map(part_of_turn).collect();
-        parts.sort_unstable();
-        parts.dedup();
-        assert_eq!(parts.len(), PARTS);
-        assert!(parts.contains(&"64/64".to_owned()) && !parts.contains(&"0/64".to_owned()));
-        assert_eq!(part_of_turn(PARTS), "1/64");
-    }
 }
