@@ -184,17 +184,16 @@ pub(crate) fn held_as(operand: Scalar, target: &Target) -> Scalar {
     }
 }
 
-/// The rows of a product whose dot products are divided as for any number of rows: those of a tile.
+/// Dot products that must not depend on the number of rows are divided as for a product of so many.
 const ROWS: usize = 64;
 
-/// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, the order of additions depends on m and the batch.
+/// Writes the kernels of a product; its tensors are a, b and c. Only if it `shares`, the parts of real dot products depend on m and the
+/// batch; on n they always do.
 ///
 /// # Errors
 /// What is not supported.
 pub fn write(product: &Product, target: &Target, name: &str, shares: bool) -> Result<Launches, String> {
-    let turned = is_turned(product);
-    let sizes = |m: usize| if turned { (product.n, m) } else { (m, product.n) };
-    let ((m, n), (like_m, like_n)) = (sizes(product.m), sizes(ROWS));
+    let (m, n) = if is_turned(product) { (product.n, product.m) } else { (product.m, product.n) };
     let work = Work {
         m,
         n,
@@ -202,7 +201,12 @@ pub fn write(product: &Product, target: &Target, name: &str, shares: bool) -> Re
         batch: product.batch.iter().product(),
         operand: held_as(operand_of(product)?, target),
         gathered: false,
-        sharing: if shares { Sharing::Freely } else { Sharing::Like { m: like_m, n: like_n, batch: 1 } },
+        sharing: if shares {
+            Sharing::Freely
+        } else {
+            // Also where it is turned: strides do not tell whether a single row is of such a result.
+            Sharing::Like { m: ROWS, n: product.n, batch: 1 }
+        },
     };
     write_as(product, target, name, &Plan::of(target, &work))
 }
