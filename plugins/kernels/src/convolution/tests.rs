@@ -4,7 +4,7 @@ use crate::form::Parameter;
 use crate::product::Launches;
 use crate::product::parts::Parts;
 use crate::product::plan::{Plan, Sharing, Work};
-use crate::product::tests::{numbers, random, run_all, targets};
+use crate::product::tests::{numbers, random, rough, run_all, targets};
 use crate::scalar::Scalar;
 use crate::target::Target;
 
@@ -230,6 +230,43 @@ fn convolutions_of_all_directions_and_layouts() {
                 let [rows, _] = super::sides::sides(&c);
                 let plan = Plan { parts: Parts::of(rows.depth(), tiling.depth, 3), tiling };
                 check_written(&c, &target, &write_as(&c, &target, "convolution", &plan).unwrap());
+            }
+        }
+    }
+}
+
+/// The bytes of the first image of the result for numbers whose sums are rounded, and the parts of dot products.
+fn first_image(c: &Convolution, target: &Target) -> (Vec<u8>, u32) {
+    let launches = write(c, target, "convolution", false).unwrap();
+    let [x, y] = [(c.in_channels, &c.input), (c.out_channels, &c.output)]
+        .map(|(channels, rest)| c.groups * channels * rest.iter().product::<usize>());
+    let w = c.groups * c.out_channels * c.in_channels * c.window.iter().product::<usize>();
+    let (_, place) = result(c);
+    let sizes = [c.batch * x, w, c.batch * y];
+    let mut bytes: Vec<Vec<u8>> = (0..3).map(|of| rough(sizes[of], c.tensor(of).scalar)).collect();
+    bytes[place].fill(0xff);
+    run_all(&launches, target, &mut bytes).unwrap();
+    let mut image = bytes.swap_remove(place);
+    image.truncate(image.len() / c.batch);
+    (image, launches.all[0].launch.kernel.parts)
+}
+
+#[test]
+fn images_have_the_same_bits_whatever_their_number() {
+    for target in targets() {
+        for (direction, channels) in [(Direction::Forward, [160, 8]), (Direction::Data, [8, 160])] {
+            for last in [true, false] {
+                let [of_x, of_y] = channels;
+                let of = |images| {
+                    let (sizes, input, window) = ([images, 1, of_x, of_y], vec![3, 4], vec![3, 3]);
+                    let case = Case { sizes, input, window, stride: 1, dilation: 1, padding: 1 };
+                    first_image(&make(&case, direction, Scalar::F32, last, false), &target)
+                };
+                let (alone, parts) = of(1);
+                assert!(parts > 1, "{} {direction:?} {last}", target.name);
+                let (first, own) = of(6);
+                assert_eq!(own, parts, "{} {direction:?} {last}", target.name);
+                assert!(first == alone, "{} {direction:?} {last}", target.name);
             }
         }
     }
