@@ -58,14 +58,6 @@ impl Multiplied {
         Some(kernels.map(|kernels| Self { kernels, place, node, problem: problem.clone(), name }))
     }
 
-    /// Elements of a matmul's result; 0 for a convolution.
-    pub fn product_elements(&self) -> usize {
-        match &self.problem {
-            Problem::Matmul(own) => own.c.layout.elements(),
-            _ => 0,
-        }
-    }
-
     /// The kernels with a group as their epilogue: where nothing else reads the result, and the group reads its elements in their places.
     fn followed_by(&self, group: &Group, graph: &mut Graph, way: Way<'_>) -> Option<Vec<Whole>> {
         let [result] = *self.node.operation.outputs().as_slice() else { return None };

@@ -19,12 +19,16 @@ use crate::Refusal;
 /// than that kernel and its launch (on an H200, 16 million elements 80 beside 35 µs).
 const MOST_FOLLOWED: usize = 1 << 18;
 
+/// The rows of the product that decides for any number of rows where bits must not depend on it: a kernel of its own approximates
+/// functions differently.
+const ROWS: usize = 64;
+
 /// A part of a program.
 pub enum Part {
     /// A walk over elements or rows, and its nodes.
     Walked(Box<Group>, Vec<Node>),
-    /// A product or convolution with matrix tiles.
-    Multiplied(Box<Multiplied>),
+    /// A product or convolution with matrix tiles, and whether what follows may be its epilogue.
+    Multiplied(Box<Multiplied>, bool),
     /// Kernels of whole nodes.
     Whole(Vec<Whole>, Vec<usize>),
 }
@@ -33,14 +37,14 @@ impl following::Part for Part {
     fn reads(&self) -> Vec<i64> {
         match self {
             Self::Walked(group, _) => group.reads().collect(),
-            Self::Multiplied(own) => own.kernels.iter().flat_map(Whole::reads).collect(),
+            Self::Multiplied(own, _) => own.kernels.iter().flat_map(Whole::reads).collect(),
             Self::Whole(wholes, _) => wholes.iter().flat_map(Whole::reads).collect(),
         }
     }
 
     fn multiplied(&self) -> Option<&Multiplied> {
         match self {
-            Self::Multiplied(own) if own.product_elements() <= MOST_FOLLOWED => Some(own),
+            Self::Multiplied(own, true) => Some(own),
             _ => None,
         }
     }
@@ -90,7 +94,12 @@ pub fn part(
         // A walk may compute it.
         return None;
     }
-    Some(multiplied.map(|own| Part::Multiplied(Box::new(own))))
+    let elements = match problem {
+        Problem::Matmul(own) if way.shares => own.c.layout.elements(),
+        Problem::Matmul(own) => ROWS * own.n,
+        _ => 0,
+    };
+    Some(multiplied.map(|own| Part::Multiplied(Box::new(own), elements <= MOST_FOLLOWED)))
 }
 
 /// The kernel of a launch, whose parameters are these tensors. Its nodes are added by the caller.

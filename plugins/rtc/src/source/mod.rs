@@ -92,7 +92,8 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
 pub struct Options {
     /// Whether workgroups share rows if these are few and long.
     pub shares_rows: bool,
-    /// Whether the bits of an item of a batch depend on it alone: then workgroups share no rows and dot products of items.
+    /// Whether the bits of an item of a batch depend on it alone: then workgroups share no rows and no keys, and divide dot products
+    /// alike for any batch.
     pub batch_invariant: bool,
     /// The device of kernels with matrix tiles. Without it the program shows only whether the graph is supported.
     pub target: Option<Target>,
@@ -165,7 +166,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             kernels.extend(wholes.iter().map(|whole| matrix::of_whole(whole, &target, nodes)));
         };
         let group = match part {
-            Part::Multiplied(own) => {
+            Part::Multiplied(own, _) => {
                 whole(own.kernels, &[own.place]);
                 continue;
             }

@@ -103,6 +103,22 @@ fn what_follows_a_product_is_its_epilogue() {
     assert_eq!(nodes(&on(&graph(&dims, &[3], long.to_vec()), "sm_90")), [[0], [1]]);
 }
 
+/// Functions are approximated differently in kernels of their own.
+#[test]
+fn the_number_of_rows_does_not_decide_on_epilogues_where_bits_must_not_depend_on_it() {
+    let operations: Vec<Operation> =
+        vec![Matmul { a: 1, b: 2, c: 3 }.into(), Pointwise::new(PointwiseMode::GeluFwd, 3, None, 4).into()];
+    let options = || Options { batch_invariant: true, ..Options::default() }.on("sm_90");
+    for (columns, kernels) in [(4096, 1), (8192, 2)] {
+        for (batch, rows) in [(1, 1), (1, 64), (1, 65), (1, 4096), (3, 40)] {
+            let (result, right): (&[i64], &[i64]) = (&[batch, rows, columns], &[batch, 64, columns]);
+            let dims = [&[batch, rows, 64], right, result, result];
+            let program = generate_with(&graph(&dims, &[3], operations.clone()), options()).unwrap();
+            assert_eq!(program.kernels.len(), kernels, "{batch} {rows} {columns}");
+        }
+    }
+}
+
 #[test]
 fn what_follows_a_convolution_is_its_epilogue() {
     let forward = ConvolutionForward {
@@ -242,6 +258,15 @@ fn workgroups_share_long_dot_products() {
     let rows =
         |m: i64| graph(&[&[m, 8192], &[8192, 512], &[m, 512]], &[], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
     let product = rows(16);
+    let convolution = ConvolutionForward {
+        pre_padding: vec![1; 2],
+        post_padding: vec![1; 2],
+        ..ConvolutionForward::new(1, 2, 3, 2)
+    };
+    let images = |count: i64| {
+        let dims: [&[i64]; 3] = [&[count, 256, 14, 14], &[256, 256, 3, 3], &[count, 256, 14, 14]];
+        graph(&dims, &[], vec![convolution.clone().into()])
+    };
     for architecture in ["gfx1100", "gfx90a", "gfx1030", "sm_75", "sm_90"] {
         for whole in [&gradient, &product] {
             let program = on(whole, architecture);
@@ -255,15 +280,17 @@ fn workgroups_share_long_dot_products() {
             let result: i64 = whole.tensors[2].dims.iter().product();
             assert!(size >= 2 * 4 * result as usize && size <= 32 << 20, "{architecture}: {size}");
         }
-        // The parts are the same for any number of rows where these must not know of each other, by several workgroups or by one.
+        // The parts are the same for any number of rows or images where these must not know of each other, by several workgroups or by one.
         let options = || Options { batch_invariant: true, ..Options::default() }.on(architecture);
-        let alike = |m| {
-            let kernels = generate_with(&rows(m), options()).unwrap().kernels;
+        let alike = |whole: &Graph| {
+            let kernels = generate_with(whole, options()).unwrap().kernels;
             (kernels.len(), kernels[0].numerics.parts)
         };
-        let (count, parts) = alike(16);
-        assert!(count == 2 && parts > Some(1), "{architecture}: {count} {parts:?}");
-        assert_eq!(alike(1 << 16), (1, parts), "{architecture}");
+        for [few, many] in [[product.clone(), rows(1 << 16)], [images(1), images(256)]] {
+            let (count, parts) = alike(&few);
+            assert!(count == 2 && parts > Some(1), "{architecture}: {count} {parts:?}");
+            assert_eq!(alike(&many), (1, parts), "{architecture}");
+        }
         assert_eq!(generate_with(&gradient, options()).unwrap().kernels.len(), 2);
     }
 }
