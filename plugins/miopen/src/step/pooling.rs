@@ -21,9 +21,8 @@ pub struct PoolingDesign {
     y: Shape,
     /// Slots of x and y, or of their gradients.
     slots: [usize; 2],
+    /// The index that the gradient of a maximum reads.
     index: Option<usize>,
-    /// Size of the index tensor in bytes.
-    index_size: usize,
     window: Vec<c_int>,
     padding: Vec<c_int>,
     stride: Vec<c_int>,
@@ -37,6 +36,10 @@ impl PoolingDesign {
     pub fn of(pooling: &Resample) -> Result<Self, Refusal> {
         let Resample { x, y, spatial, .. } = pooling;
         let [x_name, y_name] = if pooling.backward { ["dx", "dy"] } else { ["x", "y"] };
+        // MIOpen starts with the least finite number: the largest of a window of -inf would be that.
+        if !pooling.backward && matches!(pooling.pooling, Pooling::Maximum { .. }) {
+            return Err("resample_mode: is maxpool, which MIOpen computes without infinities".to_owned());
+        }
         if *spatial > 3 {
             return Err(format!("{x_name}: has {spatial} spatial dimensions, expected at most 3"));
         }
@@ -81,7 +84,6 @@ impl PoolingDesign {
             y: image(y_name, y, layout)?,
             slots: [x.slot, y.slot],
             index: pooling.index.map(|index| index.slot),
-            index_size: pooling.index.map_or(0, |index| index.layout.elements() * size_of::<i32>()),
             window: numbers("window", &pooling.window, 1)?,
             padding: numbers("pre_padding", &pooling.pre_padding, 0)?,
             stride: numbers("stride", &pooling.stride, 1)?,
@@ -141,7 +143,6 @@ impl Design for PoolingDesign {
             y: self.y.descriptor(miopen)?,
             slots: self.slots,
             index: self.index,
-            index_size: self.index_size,
         }))
     }
 }
@@ -187,7 +188,6 @@ struct PoolingStep {
     y: Object,
     slots: [usize; 2],
     index: Option<usize>,
-    index_size: usize,
 }
 
 impl Step for PoolingStep {
@@ -203,8 +203,8 @@ impl Step for PoolingStep {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let [x, y] = self.slots.map(|slot| tensors.at(slot));
-        let index = tensors.at_optional(self.index);
         if self.backward {
+            let index = tensors.at_optional(self.index);
             let backward = miopen.miopenPoolingBackward.ok_or_else(|| missing("miopenPoolingBackward"))?;
             // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
             // function requires. MIOpen requires some x and y even if it does not read them: it has the index, or takes means.
@@ -228,8 +228,8 @@ impl Step for PoolingStep {
             return Ok(miopen.check("miopenPoolingBackward", status)?);
         }
         let forward = miopen.miopenPoolingForward.ok_or_else(|| missing("miopenPoolingForward"))?;
-        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
-        // function requires.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, as this function requires. Means have no
+        // index.
         let status = unsafe {
             forward(
                 ready.handle(),
@@ -240,9 +240,9 @@ impl Step for PoolingStep {
                 factor(&ZERO),
                 self.y.get(),
                 y,
-                self.index.is_some(),
-                index,
-                self.index_size,
+                false,
+                std::ptr::null_mut(),
+                0,
             )
         };
         Ok(miopen.check("miopenPoolingForward", status)?)

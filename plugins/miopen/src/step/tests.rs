@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    Layernorm, LayernormBackward, Reduction, ResampleForward, RmsNorm, RmsNormBackward,
+    Layernorm, LayernormBackward, Reduction, ResampleBackward, ResampleForward, RmsNorm, RmsNormBackward,
 };
 use hipdnn_plugin_sdk::graph::{
     DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, ReductionMode, ResampleMode, Tensor,
@@ -39,6 +39,29 @@ fn pooling(mode: ResampleMode, padding_mode: PaddingMode, pre: i64, post: i64) -
     graph(vec![Tensor::packed(1, DataType::Float, &[1, 2, 6, 6]), y], node)
 }
 
+/// The gradient of [`pooling`].
+fn gradient(mode: ResampleMode, padding_mode: PaddingMode, pre: i64, post: i64) -> Graph {
+    let mut graph = pooling(mode, padding_mode, pre, post);
+    let index = (mode == ResampleMode::Maxpool).then_some(3);
+    let node = ResampleBackward {
+        dy: 2,
+        dx: 1,
+        index,
+        pre_padding: vec![pre, pre],
+        post_padding: vec![post, post],
+        stride: vec![2, 2],
+        window: vec![3, 3],
+        resample_mode: mode,
+        padding_mode,
+    };
+    graph.nodes[0].operation = node.into();
+    if let Some(uid) = index {
+        let index = Tensor { uid, data_type: DataType::Int32, ..graph.tensors[1].clone() };
+        graph.tensors.push(index);
+    }
+    graph
+}
+
 #[test]
 fn pooling_is_refused_if_miopen_places_windows_differently() {
     use PaddingMode::{NegInfPad, ZeroPad};
@@ -46,20 +69,31 @@ fn pooling_is_refused_if_miopen_places_windows_differently() {
     for (mode, padding, pre, post) in
         [(Maxpool, NegInfPad, 1, 1), (Maxpool, ZeroPad, 0, 0), (AvgpoolExcludePadding, ZeroPad, 1, 1)]
     {
-        assert_eq!(check(&pooling(mode, padding, pre, post), None), Ok(false));
+        assert_eq!(check(&gradient(mode, padding, pre, post), None), Ok(false));
+        let forward = pooling(mode, padding, pre, post);
+        if mode == Maxpool {
+            refused(&forward, "resample_mode: is maxpool, which MIOpen computes without infinities");
+        } else {
+            assert_eq!(check(&forward, None), Ok(false));
+        }
     }
-    refused(&pooling(Maxpool, ZeroPad, 1, 1), "padding_mode: has zeros");
-    refused(&pooling(Maxpool, NegInfPad, 0, 2), "post_padding[0]: makes the output 3 long");
-    refused(&pooling(Maxpool, NegInfPad, 3, 3), "pre_padding[0]: is 3, expected less than the window of 3");
-    let mut last = pooling(Maxpool, NegInfPad, 1, 1);
-    last.tensors[0].strides = vec![72, 1, 12, 2];
-    last.tensors[1].strides = vec![18, 1, 6, 2];
-    refused(&last, "x: is channels last");
-    let mut bfloat16 = pooling(Maxpool, NegInfPad, 1, 1);
-    for tensor in &mut bfloat16.tensors {
-        tensor.data_type = DataType::Bfloat16;
+    refused(&gradient(Maxpool, ZeroPad, 1, 1), "padding_mode: has zeros");
+    for pooling in [pooling, gradient] {
+        refused(&pooling(AvgpoolExcludePadding, NegInfPad, 0, 2), "post_padding[0]: makes the output 3 long");
+        refused(
+            &pooling(AvgpoolExcludePadding, NegInfPad, 3, 3),
+            "pre_padding[0]: is 3, expected less than the window of 3",
+        );
+        let mut last = pooling(AvgpoolExcludePadding, NegInfPad, 1, 1);
+        last.tensors[0].strides = vec![72, 1, 12, 2];
+        last.tensors[1].strides = vec![18, 1, 6, 2];
+        refused(&last, "x: is channels last");
+        let mut bfloat16 = pooling(AvgpoolExcludePadding, NegInfPad, 1, 1);
+        for tensor in &mut bfloat16.tensors {
+            tensor.data_type = DataType::Bfloat16;
+        }
+        refused(&bfloat16, "x: data type is bfloat16");
     }
-    refused(&bfloat16, "x: data type is bfloat16");
 }
 
 #[test]

@@ -45,6 +45,7 @@ const SUBJECTS: &[Subject] = &[
     Subject::of(MIOPEN, "batchnorm backward 2-D float ChannelsFirst"),
     Subject::of(MIOPEN, "sigmoid_bwd float ChannelsFirst"),
     Subject::of(MIOPEN, "add with a channel's number float ChannelsFirst"),
+    Subject::of(MIOPEN, "avgpool_exclude_padding 2x2 float"),
     Subject::of(MIOPEN, "maxpool backward 2x2 float"),
     Subject::of(MIOPEN, "reduction add to channels float ChannelsFirst"),
     Subject::of(MIOPEN, "layernorm with statistics of 1 of [6, 70] float"),

@@ -21,7 +21,7 @@ const COMPUTED: [&str; 2] = [
 
 /// Refused cases, with the missing function.
 const REFUSED: [(&str, &str); 5] = [
-    ("maxpool 2x2 float", "miopenCreatePoolingDescriptor"),
+    ("avgpool_exclude_padding 2x2 float", "miopenCreatePoolingDescriptor"),
     ("convolution forward padding behind float ChannelsFirst", "miopenTransformTensor"),
     ("reduction add of rows float ChannelsFirst", "miopenCreateReduceTensorDescriptor"),
     ("softmax [6, 70] to [6, 1] float ChannelsFirst", "miopenSoftmaxForward_V2"),

@@ -88,21 +88,31 @@ impl Shape {
         case
     }
 
-    /// The gradient; that of a maximum takes the index from a forward pass in the same graph.
+    /// The gradient; that of a maximum takes the first or the last element of a window as the largest.
     fn backward(&self, mode: ResampleMode, data_type: DataType) -> Case {
         let order = Order::ChannelsFirst;
         let mut case = Case::new(format!("{} backward {} {}", mode.name(), self.name, data_type.name()));
-        let index = (mode == ResampleMode::Maxpool).then(|| {
-            let x = case.input(data_type, self.x, order, [-2.0, 2.0]);
-            let y = case.output(data_type, &self.y(), order);
-            let index = case.between(DataType::Int32, &self.y(), order);
-            case.node(self.node(mode, x, y, Some(index)));
-            index
-        });
+        let index = (mode == ResampleMode::Maxpool)
+            .then(|| case.input_of(DataType::Int32, &self.y(), self.indices()));
         let dy = case.input(data_type, &self.y(), order, [-1.0, 1.0]);
         let dx = case.output(data_type, self.x, order);
         case.node(self.gradient(mode, dy, dx, index));
         case
+    }
+
+    /// For each element of y, the place of the first or the last element of its window in the image.
+    fn indices(&self) -> Vec<f32> {
+        let y = self.y();
+        let index = |place: i64| {
+            let (mut rest, mut index, mut size) = (place, 0, 1);
+            for (x, y) in self.x.iter().zip(&y).skip(2).rev() {
+                let first = rest % y * self.stride - self.padding;
+                let end = if place % 2 == 0 { first.max(0) } else { (first + self.window).min(*x) - 1 };
+                (rest, index, size) = (rest / y, index + end * size, size * x);
+            }
+            index as f32
+        };
+        (0..y.iter().product()).map(index).collect()
     }
 
     /// The gradient of [`Shape::node`].
@@ -128,10 +138,12 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     for shape in &SHAPES {
         for data_type in TYPES_WITHOUT_BFLOAT16 {
             for mode in MODES {
-                cases.push((MIOPEN, shape.forward(mode, false, data_type)));
+                // MIOpen's largest of a window is finite.
+                let engine = if mode == ResampleMode::Maxpool { RTC } else { MIOPEN };
+                cases.push((engine, shape.forward(mode, false, data_type)));
                 cases.push((MIOPEN, shape.backward(mode, data_type)));
             }
-            cases.push((MIOPEN, shape.forward(ResampleMode::Maxpool, true, data_type)));
+            cases.push((RTC, shape.forward(ResampleMode::Maxpool, true, data_type)));
             for with_index in [false, true] {
                 cases.push((RTC, shape.masked(with_index, data_type)));
             }
