@@ -116,8 +116,8 @@ fn compare(expected: &[f32], got: &[f32], limit: f64) -> Result<f64, Failure> {
         }
         worst = worst.max(gap);
     }
-    let falls = expected.windows(2).all(|pair| matches!(pair, [a, b] if b < a));
-    if expected.len() != got.len() || expected.is_empty() || !falls {
+    let falls = |losses: &[f32]| losses.windows(2).all(|pair| matches!(pair, [a, b] if b < a));
+    if expected.len() != got.len() || expected.is_empty() || !falls(expected) || !falls(got) {
         return Err(Failure(format!("losses {got:?} and {expected:?} do not fall")));
     }
     Ok(worst)
@@ -264,6 +264,7 @@ mod tests {
         for same in [&[2.0, 2.1][..], &[]] {
             assert!(compare(same, same, 1.0).is_err());
         }
+        assert!(compare(&losses, &[2.0, 1.5, 1.5], 0.1).is_err());
     }
 
     #[test]
