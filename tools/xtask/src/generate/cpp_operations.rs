@@ -1,5 +1,8 @@
 //! The regular part of the C++ classes of operations: their tensors and plain attributes, and how these are visited.
 
+use std::collections::HashMap;
+use std::fs;
+
 use hipdnn_abi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
     hipdnnBackendDescriptorType_t as Kind, hipdnnOperationType_ext_t as OperationType,
@@ -31,6 +34,15 @@ const BY_HAND: &[&str] = &[
     "Reduction.mode",
 ];
 
+/// What the classes do without these attributes.
+const UNSET: &[(&str, &str)] = &[
+    ("attn_scale_value", "1 if neither it nor a tensor is set."),
+    ("normalized_dim_count", "0 follows the scale."),
+];
+
+/// The comments of the declarations' fields, by operation and field.
+type Comments = HashMap<(String, String), String>;
+
 /// Second names of the tensors of attention.
 const ALIASES: &[(&str, &str)] = &[
     ("attn_mask", "bias"),
@@ -42,6 +54,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
+    let comments = comments(workspace)?;
     let mut headers = [("attention", String::new()), ("norm", String::new()), ("other", String::new())];
     for spec in Operation::SPECS.iter().filter(|spec| spec.name != "CustomOp") {
         let header = match spec.name.to_lowercase() {
@@ -50,7 +63,7 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
             _ => 2,
         };
         if let Some((_, classes)) = headers.get_mut(header) {
-            classes.push_str(&class(spec)?);
+            classes.push_str(&class(spec, &comments)?);
         }
     }
     let output = |(header, classes)| Output {
@@ -81,7 +94,31 @@ namespace detail
     Ok(headers.into_iter().map(output).collect())
 }
 
-fn class(spec: &OperationSpec) -> Result<String, Failure> {
+/// Reads the comments above the fields of the operations, which the compiled declarations do not have.
+fn comments(workspace: &Workspace) -> Result<Comments, Failure> {
+    let mut comments = Comments::new();
+    for entry in fs::read_dir(workspace.path("plugins/sdk/src/graph/operation"))? {
+        let text = fs::read_to_string(entry?.path())?;
+        let (mut operation, mut comment) = (String::new(), Vec::new());
+        for line in text.lines().map(str::trim) {
+            if let Some(words) = line.strip_prefix("///") {
+                comment.push(words.trim());
+                continue;
+            }
+            let comment = std::mem::take(&mut comment).join(" ");
+            match line.split_once(": ") {
+                Some((name, table)) if table.starts_with('"') => name.clone_into(&mut operation),
+                Some((name, field)) if field.contains(" = HIPDNN_ATTR_") => {
+                    comments.insert((operation.clone(), name.to_owned()), comment);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(comments)
+}
+
+fn class(spec: &OperationSpec, comments: &Comments) -> Result<String, Failure> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let (mut members, mut visits) = (String::new(), String::new());
     for field in spec.fields {
@@ -97,7 +134,14 @@ fn class(spec: &OperationSpec) -> Result<String, Failure> {
                 outputs.push(enumerator(spec, field));
                 tensor(spec, field, "Output", required, &mut members)?
             }
-            _ => attribute(spec, field, &mut members)?,
+            _ => {
+                let comment = comments.get(&(spec.name.to_owned(), field.name.to_owned()));
+                let missing = || Failure::new(format!("{}.{} has no comment", spec.name, field.name));
+                let unset = UNSET.iter().find(|(name, _)| *name == field.name);
+                let unset = unset.map_or_else(String::new, |(_, words)| format!(" {words}"));
+                members.push_str(&format!("    /** {}{unset} */\n", comment.ok_or_else(missing)?));
+                attribute(spec, field, &mut members)?
+            }
         };
         visits.push_str(&format!("        {visit};\n"));
     }

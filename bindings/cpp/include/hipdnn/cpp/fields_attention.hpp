@@ -60,18 +60,31 @@ public:
     HIPDNN_CPP_OUTPUT(RNG_DUMP, rng_dump)
     HIPDNN_CPP_OUTPUT(Amax_S, amax_s)
     HIPDNN_CPP_OUTPUT(Amax_O, amax_o)
+    /** Whether the statistics are written. */
     HIPDNN_CPP_OPTIONAL(bool, generate_stats)
+    /** Whether ALiBi adds a bias by distance to the scores. */
     HIPDNN_CPP_FIELD(bool, alibi_mask, false)
+    /** Whether the sequence lengths apply. */
     HIPDNN_CPP_FIELD(bool, padding_mask, false)
+    /** Causal mask with the diagonal at the top left. */
     HIPDNN_CPP_FIELD(bool, causal_mask, false)
+    /** Causal mask with the diagonal at the bottom right. */
     HIPDNN_CPP_FIELD(bool, causal_mask_bottom_right, false)
+    /** The probability of dropout. */
     HIPDNN_CPP_OPTIONAL(float, dropout_probability)
+    /** Multiplies the scores. 1 if neither it nor a tensor is set. */
     HIPDNN_CPP_OPTIONAL(float, attn_scale_value)
+    /** Number of visible keys before the diagonal. */
     HIPDNN_CPP_OPTIONAL(int64_t, left_bound)
+    /** Number of visible keys after the diagonal. */
     HIPDNN_CPP_OPTIONAL(int64_t, right_bound)
+    /** Maximum length of a key sequence. */
     HIPDNN_CPP_OPTIONAL(int32_t, max_seq_len_kv)
+    /** Where the diagonal begins. */
     HIPDNN_CPP_FIELD(DiagonalAlignment, diagonal_alignment, DiagonalAlignment())
+    /** Compute type of the matrix multiplications. */
     HIPDNN_CPP_FIELD(DataType, mma_core_mode, DataType())
+    /** How it is implemented. */
     HIPDNN_CPP_FIELD(AttentionImplementation, implementation, AttentionImplementation())
 
     OperationKind kind() const override
@@ -158,14 +171,23 @@ public:
     HIPDNN_CPP_INPUT(Dropout_scale, dropout_scale)
     HIPDNN_CPP_INPUT(Dropout_scale_inv, dropout_scale_inv)
     HIPDNN_CPP_OUTPUT(dBias, dbias)
+    /** Whether ALiBi adds a bias by distance to the scores. */
     HIPDNN_CPP_FIELD(bool, alibi_mask, false)
+    /** Whether the sequence lengths apply. */
     HIPDNN_CPP_FIELD(bool, padding_mask, false)
+    /** Causal mask with the diagonal at the top left. */
     HIPDNN_CPP_FIELD(bool, causal_mask, false)
+    /** Causal mask with the diagonal at the bottom right. */
     HIPDNN_CPP_FIELD(bool, causal_mask_bottom_right, false)
+    /** The probability of dropout. */
     HIPDNN_CPP_OPTIONAL(float, dropout_probability)
+    /** Multiplies the scores. 1 if neither it nor a tensor is set. */
     HIPDNN_CPP_OPTIONAL(float, attn_scale_value)
+    /** Number of visible keys before the diagonal. */
     HIPDNN_CPP_OPTIONAL(int64_t, left_bound)
+    /** Number of visible keys after the diagonal. */
     HIPDNN_CPP_OPTIONAL(int64_t, right_bound)
+    /** Where the diagonal begins. */
     HIPDNN_CPP_FIELD(DiagonalAlignment, diagonal_alignment, DiagonalAlignment())
 
     OperationKind kind() const override

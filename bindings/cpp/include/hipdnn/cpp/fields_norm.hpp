@@ -69,6 +69,7 @@ public:
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
     HIPDNN_CPP_INPUT(MEAN, mean)
     HIPDNN_CPP_INPUT(INV_VARIANCE, inv_variance)
+    /** Statistics of other devices. */
     HIPDNN_CPP_LIST(std::vector<TensorPtr>, peer_stats)
 
     OperationKind kind() const override
@@ -114,6 +115,7 @@ public:
     HIPDNN_CPP_OUTPUT(INV_VARIANCE, inv_variance)
     HIPDNN_CPP_OUTPUT(NEXT_RUNNING_MEAN, next_running_mean)
     HIPDNN_CPP_OUTPUT(NEXT_RUNNING_VARIANCE, next_running_variance)
+    /** Statistics of other devices. */
     HIPDNN_CPP_LIST(std::vector<TensorPtr>, peer_stats)
 
     OperationKind kind() const override
@@ -194,6 +196,7 @@ public:
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_INPUT(BIAS, bias)
     HIPDNN_CPP_OUTPUT(INV_RMS, inv_rms)
+    /** Whether the statistics are written. */
     HIPDNN_CPP_FIELD(NormFwdPhase, forward_phase, NormFwdPhase())
 
     OperationKind kind() const override
@@ -232,7 +235,9 @@ public:
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_OUTPUT(MEAN, mean)
     HIPDNN_CPP_OUTPUT(INV_VARIANCE, inv_variance)
+    /** Whether the statistics are written. */
     HIPDNN_CPP_FIELD(NormFwdPhase, forward_phase, NormFwdPhase())
+    /** Number of trailing dimensions that are normalized. 0 follows the scale. */
     HIPDNN_CPP_FIELD(int64_t, normalized_dim_count, 0)
 
     OperationKind kind() const override
@@ -312,6 +317,7 @@ public:
     HIPDNN_CPP_OUTPUT(DX, dx)
     HIPDNN_CPP_OUTPUT(DSCALE, dscale)
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
+    /** Number of trailing dimensions that are normalized. 0 follows the scale. */
     HIPDNN_CPP_FIELD(int64_t, normalized_dim_count, 0)
 
     OperationKind kind() const override

@@ -30,13 +30,21 @@ public:
     HIPDNN_CPP_OUTPUT(OUT_0, output_0)
     HIPDNN_CPP_INPUT(IN_1, input_1)
     HIPDNN_CPP_INPUT(IN_2, input_2)
+    /** The dimension of GEN_INDEX. */
     HIPDNN_CPP_OPTIONAL(int64_t, axis)
+    /** The function. */
     HIPDNN_CPP_FIELD(PointwiseMode, mode, PointwiseMode())
+    /** Lower bound of RELU, 0 by default. */
     HIPDNN_CPP_OPTIONAL(float, relu_lower_clip)
+    /** Upper bound of RELU, the largest finite value by default. */
     HIPDNN_CPP_OPTIONAL(float, relu_upper_clip)
+    /** Slope of RELU below its lower bound, 0 by default. */
     HIPDNN_CPP_OPTIONAL(float, relu_lower_clip_slope)
+    /** Beta of SWISH, 1 by default. */
     HIPDNN_CPP_OPTIONAL(float, swish_beta)
+    /** Alpha of ELU, 1 by default. */
     HIPDNN_CPP_OPTIONAL(float, elu_alpha)
+    /** Beta of SOFTPLUS, 1 by default. */
     HIPDNN_CPP_OPTIONAL(float, softplus_beta)
 
     OperationKind kind() const override
@@ -76,9 +84,13 @@ public:
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_INPUT(W, w)
     HIPDNN_CPP_OUTPUT(Y, y)
+    /** Elements of zero padding before each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, pre_padding)
+    /** Elements of zero padding after each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, post_padding)
+    /** Stride of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, stride)
+    /** Spacing of filter elements along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, dilation)
 
     OperationKind kind() const override
@@ -113,9 +125,13 @@ public:
     HIPDNN_CPP_INPUT(DY, dy)
     HIPDNN_CPP_INPUT(W, w)
     HIPDNN_CPP_OUTPUT(DX, dx)
+    /** Elements of zero padding before each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, pre_padding)
+    /** Elements of zero padding after each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, post_padding)
+    /** Stride of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, stride)
+    /** Spacing of filter elements along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, dilation)
 
     OperationKind kind() const override
@@ -150,9 +166,13 @@ public:
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_INPUT(DY, dy)
     HIPDNN_CPP_OUTPUT(DW, dw)
+    /** Elements of zero padding before each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, pre_padding)
+    /** Elements of zero padding after each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, post_padding)
+    /** Stride of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, stride)
+    /** Spacing of filter elements along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, dilation)
 
     OperationKind kind() const override
@@ -216,6 +236,7 @@ public:
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_INPUT(SCALE, scale)
     HIPDNN_CPP_OUTPUT(Y, y)
+    /** Whether scales are negated exponents. */
     HIPDNN_CPP_FIELD(bool, is_negative_scale, false)
 
     OperationKind kind() const override
@@ -247,8 +268,11 @@ public:
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_OUTPUT(SCALE, scale)
+    /** Number of elements that share a scale. */
     HIPDNN_CPP_OPTIONAL(int32_t, block_size)
+    /** The dimension along which blocks extend. */
     HIPDNN_CPP_OPTIONAL(int64_t, axis)
+    /** Whether the output is transposed. */
     HIPDNN_CPP_FIELD(bool, transpose, false)
 
     OperationKind kind() const override
@@ -281,6 +305,7 @@ public:
     Slots<OutputNames, 1> outputs;
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_OUTPUT(Y, y)
+    /** Whether every run must produce the same bits. */
     HIPDNN_CPP_FIELD(bool, is_deterministic, false)
 
     OperationKind kind() const override
@@ -311,12 +336,19 @@ public:
     HIPDNN_CPP_INPUT(X, x)
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_OUTPUT(INDEX, index)
+    /** Elements of zero padding before each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, pre_padding)
+    /** Elements of zero padding after each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, post_padding)
+    /** Stride of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, stride)
+    /** Size of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, window)
+    /** How a window is reduced. */
     HIPDNN_CPP_FIELD(ResampleMode, resample_mode, ResampleMode())
+    /** The value of padding. */
     HIPDNN_CPP_FIELD(PaddingMode, padding_mode, PaddingMode())
+    /** Whether the index tensor is written. */
     HIPDNN_CPP_FIELD(bool, generate_index, false)
 
     OperationKind kind() const override
@@ -354,11 +386,17 @@ public:
     HIPDNN_CPP_INPUT(DY, dy)
     HIPDNN_CPP_OUTPUT(DX, dx)
     HIPDNN_CPP_INPUT(INDEX, index)
+    /** Elements of zero padding before each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, pre_padding)
+    /** Elements of zero padding after each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, post_padding)
+    /** Stride of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, stride)
+    /** Size of the window along each spatial dimension. */
     HIPDNN_CPP_LIST(Dims, window)
+    /** How a window is reduced. */
     HIPDNN_CPP_FIELD(ResampleMode, resample_mode, ResampleMode())
+    /** The value of padding. */
     HIPDNN_CPP_FIELD(PaddingMode, padding_mode, PaddingMode())
 
     OperationKind kind() const override
@@ -398,7 +436,9 @@ public:
     HIPDNN_CPP_INPUT(TOKEN_INDEX, token_index)
     HIPDNN_CPP_INPUT(TOKEN_KS, token_ks)
     HIPDNN_CPP_OUTPUT(OUTPUT, output)
+    /** How rows are addressed. */
     HIPDNN_CPP_FIELD(MoeGroupedMatmulMode, mode, MoeGroupedMatmulMode())
+    /** Number of experts per token. */
     HIPDNN_CPP_FIELD(int32_t, top_k, 0)
 
     OperationKind kind() const override

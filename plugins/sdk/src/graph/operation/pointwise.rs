@@ -26,11 +26,11 @@ operation! {
         relu_upper_clip: float = HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP @ 2,
         /// Slope of RELU below its lower bound, 0 by default.
         relu_lower_clip_slope: float = HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE @ 3,
-        /// β of SWISH, 1 by default.
+        /// Beta of SWISH, 1 by default.
         swish_beta: float = HIPDNN_ATTR_POINTWISE_SWISH_BETA @ 9,
-        /// α of ELU, 1 by default.
+        /// Alpha of ELU, 1 by default.
         elu_alpha: float = HIPDNN_ATTR_POINTWISE_ELU_ALPHA @ 10,
-        /// β of SOFTPLUS, 1 by default.
+        /// Beta of SOFTPLUS, 1 by default.
         softplus_beta: float = HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA @ 11,
     }
 }
