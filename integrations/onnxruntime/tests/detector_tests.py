@@ -55,7 +55,11 @@ def test_many_boxes():
     """Thousands of boxes of classes that lie apart, as detectors move them, are worth a subgraph of their own."""
     corners = RANDOM.random((1, 3000, 2)).astype(np.float32)
     corners = np.concatenate([corners, corners + RANDOM.random((1, 3000, 2)).astype(np.float32) * 0.4], -1)
-    feeds = {"boxes": corners, "class": RANDOM.integers(0, 30, (1, 3000, 1)).astype(np.float32), "x": floats(1, 1, 3000)}
+    feeds = {
+        "boxes": corners,
+        "class": RANDOM.integers(0, 30, (1, 3000, 1)).astype(np.float32),
+        "x": floats(1, 1, 3000),
+    }
     weights = {"most": np.array([3000]), "iou": np.float32(0.4), "two": np.float32(2)}
     nodes = [
         made("Mul", "class two", "m", ""),
@@ -104,7 +108,9 @@ def deformed(x, w, offset, bias, mask, groups, offset_groups, strides, pads, dil
         item, row, column, tap, channel = at
         index = channel * offset_groups // c * tall * wide + tap
         place = (item, slice(2 * index, 2 * index + 2), row, column)
-        window = np.array([row * strides[0] + tap // wide * dilations[0], column * strides[1] + tap % wide * dilations[1]])
+        window = np.array(
+            [row * strides[0] + tap // wide * dilations[0], column * strides[1] + tap % wide * dilations[1]]
+        )
         p = window - pads[:2] + offset[place].astype(np.float64)
         if not (-1 < p[0] < height and -1 < p[1] < width):
             continue
@@ -120,8 +126,18 @@ def deformed(x, w, offset, bias, mask, groups, offset_groups, strides, pads, dil
 
 def test_windows_that_are_deformed():
     """DeformConv by its definition: CPUExecutionProvider of older releases lacks it."""
-    for groups, offset_groups, strides, dilations in ((1, 1, [1, 1], [1, 1]), (2, 1, [2, 1], [1, 2]), (2, 4, [1, 2], [2, 1])):
-        of = {"group": groups, "offset_group": offset_groups, "strides": strides, "dilations": dilations, "pads": [1, 0, 1, 2]}
+    for groups, offset_groups, strides, dilations in (
+        (1, 1, [1, 1], [1, 1]),
+        (2, 1, [2, 1], [1, 2]),
+        (2, 4, [1, 2], [2, 1]),
+    ):
+        of = {
+            "group": groups,
+            "offset_group": offset_groups,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": [1, 0, 1, 2],
+        }
         x, w, bias = floats(2, 8, 7, 6), floats(6, 8 // groups, 3, 2), floats(6)
         rows = (7 + 2 - 2 * dilations[0] - 1) // strides[0] + 1
         columns = (6 + 2 - dilations[1] - 1) // strides[1] + 1
@@ -180,7 +196,13 @@ def test_elements_that_are_counted():
 
 def test_what_follows_a_count_is_in_the_same_subgraph():
     """Steps of one subgraph, each with the sizes of the one before; a result that is read later; runs with other counts; no element."""
-    weights = {"least": np.float32(0.4), "table": floats(600, 24), "w": floats(24, 32), "v": floats(32, 8), "k": np.int64(5)}
+    weights = {
+        "least": np.float32(0.4),
+        "table": floats(600, 24),
+        "w": floats(24, 32),
+        "v": floats(32, 8),
+        "k": np.int64(5),
+    }
     nodes = [
         made("Greater", "x least", "c", ""),
         made("NonZero", "c", "n", ""),
