@@ -1,8 +1,13 @@
 //! Which of NVIDIA's engines is the best for a graph, as far as the graph alone tells.
 
+use hipdnn::EngineInfo;
 use hipdnn::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
 
 use crate::lowering::calls;
+
+/// An engine's kind does not tell it from cuDNN.
+const CUBLASLT: &str = "CUBLASLT_ENGINE";
 
 /// An engine that answers at once whether it computes a graph, while cuDNN must compile a kernel to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +41,14 @@ impl Best {
         }
     }
 
-    /// The engine's name.
-    pub fn name(self) -> Option<&'static str> {
+    /// Whether it is this engine.
+    pub fn is(self, engine: &EngineInfo) -> bool {
+        const GENERATED: EngineKind =
+            EngineKind { device: EngineDevice::Nvidia, implementation: Implementation::Generated };
         match self {
-            Self::Generated => Some("NVRTC_ENGINE"),
-            Self::Products => Some("CUBLASLT_ENGINE"),
-            Self::Unknown => None,
+            Self::Generated => engine.of == GENERATED,
+            Self::Products => engine.name == CUBLASLT,
+            Self::Unknown => false,
         }
     }
 }
@@ -72,5 +79,21 @@ mod tests {
         // Heads beside each other need several calls.
         assert_eq!(Best::of(&graph(vec![product(), add()], [48, 4, 12, 1])), Best::Unknown);
         assert_eq!(Best::of(&graph(vec![product(), product()], packed)), Best::Unknown);
+    }
+
+    #[test]
+    fn engines_are_known_by_what_they_tell() {
+        let engine = |name: &str| EngineInfo {
+            name: name.to_owned(),
+            id: 1,
+            plugin: String::new(),
+            version: String::new(),
+            kind: String::new(),
+            of: EngineKind::by_name(name),
+        };
+        let names = ["NVRTC_ENGINE", "CUBLASLT_ENGINE", "CUDNN_ENGINE", "HIPRTC_ENGINE", "VULKAN_ENGINE"];
+        let found = |best: Best| names.iter().position(|name| best.is(&engine(name)));
+        let all = [Best::Generated, Best::Products, Best::Unknown].map(found);
+        assert_eq!(all, [Some(0), Some(1), None]);
     }
 }

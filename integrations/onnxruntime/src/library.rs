@@ -84,8 +84,7 @@ impl OnStream {
 /// The variable with the folder of a library to use instead of the one beside this file.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
-/// NVIDIA's engines of generated kernels, and of cuDNN.
-const GENERATED: &str = "NVRTC_ENGINE";
+/// The engine of cuDNN.
 const CUDNN: &str = "CUDNN_ENGINE";
 
 /// The behavior note of engines whose executions can be captured.
@@ -293,8 +292,7 @@ impl Engines {
     /// The best engine, if it computes a graph.
     fn best(&self, graph: &OperationGraph, best: Best) -> Option<Engine> {
         let Self::OfGpu(_, own) = self else { return None };
-        let name = best.name()?;
-        let engine = own.engines.iter().find(|engine| engine.name == name)?;
+        let engine = own.engines.iter().find(|engine| best.is(engine))?;
         Engine::new(graph, engine.id).ok()
     }
 
@@ -323,9 +321,9 @@ impl Engines {
         if best != Best::Generated && self.best(graph, best).is_some() {
             return true;
         }
-        let is_library =
-            |id: &i64| own.engines.iter().any(|engine| engine.id == *id && engine.name != GENERATED);
-        self.offered(graph).is_ok_and(|engines| engines.iter().any(is_library))
+        let is_generated = |engine: &EngineInfo| engine.of.implementation == Implementation::Generated;
+        let others = |id: &i64| own.engines.iter().any(|engine| engine.id == *id && !is_generated(engine));
+        self.offered(graph).is_ok_and(|engines| engines.iter().any(others))
     }
 
     /// Whether they compute the graph with this text; calls `ask` once.
