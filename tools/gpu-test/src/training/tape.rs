@@ -219,7 +219,7 @@ impl Tape {
         self.backward.push(Box::new(add));
     }
 
-    /// The gradient of a layer's result, as far as it was added; zeros if there is none.
+    /// The sum of the gradients that layers have added for a result so far, zeros before the first.
     pub fn gradient(&mut self, of: &View) -> View {
         match self.gradients.get(&of.memory) {
             Some(gradient) => gradient.like(of),

@@ -42,7 +42,7 @@ impl Found {
     }
 }
 
-/// The bundles in files and below folders, sorted by their paths. A failure if there is none.
+/// Finds the bundles in files and below folders, sorted by their paths. Fails where it finds none.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
     let mut graphs = BTreeMap::new();
     for path in paths {
