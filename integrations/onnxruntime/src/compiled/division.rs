@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hipdnn::graph::operation::{ConvolutionForward, Pointwise};
 use hipdnn::graph::{DataType, Graph, Node, Operation, PointwiseMode};
 use hipdnn::{ExecutionPlan, OperationGraph};
 
@@ -16,7 +17,7 @@ use crate::library::{Engines, Library};
 use crate::lowering::{Graphs, Place, Program, Stage, Work};
 
 /// The most planning threads.
-const MOST_THREADS: usize = 8;
+const MOST_THREADS: usize = 16;
 
 /// Asks engines whether they compute the graphs of a program.
 pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()> {
@@ -65,20 +66,36 @@ fn is_better_apart(graph: &Graph) -> bool {
     has_with_more(graph, is_convolution) && !graph.nodes.iter().all(suits_cudnn) && !is_one_function(graph)
 }
 
-/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU. Without the ReLU it has only
-/// a direct kernel, which is slow (of DeepLabV3's 10.1 ms for 8 images on an H200, 18 such convolutions take 8.0).
+/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU without an upper limit. With
+/// one, it has only a direct kernel, which is slow (of DeepLabV3's 36.5 ms for 32 images on an H200, the 18 convolutions with ReLU6 take 31.2);
+/// in groups it transposes the image once more.
 fn is_one_function(graph: &Graph) -> bool {
     let (mut sums, mut has_relu) = (0, false);
     let is_in_it = |node: &Node| match &node.operation {
         Operation::Pointwise(of) => {
             sums += usize::from(of.operation == PointwiseMode::Add);
-            has_relu |= of.operation == PointwiseMode::ReluFwd;
-            matches!(of.operation, PointwiseMode::Add | PointwiseMode::ReluFwd)
+            has_relu |= is_plain_relu(of);
+            of.operation == PointwiseMode::Add || is_plain_relu(of)
         }
+        Operation::ConvolutionForward(of) => !has_groups(graph, of),
         _ => true,
     };
     let is_float = graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float);
     is_float && graph.nodes.iter().all(is_in_it) && sums < 2 && has_relu
+}
+
+fn has_groups(graph: &Graph, of: &ConvolutionForward) -> bool {
+    let channels = |uid| graph.tensor(uid).and_then(|tensor| tensor.dims.get(1));
+    channels(of.x).zip(channels(of.w)).is_some_and(|(all, own)| all != own)
+}
+
+/// Whether an operation is max(x, 0).
+fn is_plain_relu(of: &Pointwise) -> bool {
+    of.operation == PointwiseMode::ReluFwd
+        && of.relu_upper_clip.is_none()
+        && [of.relu_lower_clip, of.relu_lower_clip_slope]
+            .iter()
+            .all(|number| number.is_none_or(|it| it == 0.0))
 }
 
 /// Whether a graph consists of an operation that multiplies matrices and something else: NVIDIA's libraries multiply about twice as fast
@@ -201,7 +218,6 @@ pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<Execution
 
 #[cfg(test)]
 mod tests {
-    use hipdnn::graph::operation::{ConvolutionForward, Pointwise};
     use hipdnn::graph::{ConvMode, Tensor};
 
     use super::*;
@@ -242,6 +258,23 @@ mod tests {
             assert!(is_left_alone(more, float, 64) && is_left_alone(more, half, 64), "{more:?}");
             assert!(!is_left_alone(more, half, 1), "{more:?}");
         }
+    }
+
+    #[test]
+    fn a_relu_with_limits_is_not_one_function() {
+        let add = Pointwise::new(PointwiseMode::Add, 1, Some(2), 3);
+        let of = |change: fn(&mut Pointwise)| {
+            let mut relu = Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4);
+            change(&mut relu);
+            let nodes = [add.clone(), relu].map(Node::single).to_vec();
+            let tensors = vec![Tensor::new(4, DataType::Float, &[1, 3, 8, 8], &[192, 64, 8, 1])];
+            is_one_function(&Graph { nodes, tensors, ..Graph::default() })
+        };
+        assert!(of(|_| ()));
+        assert!(of(|relu| relu.relu_lower_clip = Some(0.0)));
+        assert!(!of(|relu| (relu.relu_lower_clip, relu.relu_upper_clip) = (Some(0.0), Some(6.0))));
+        assert!(!of(|relu| relu.relu_lower_clip = Some(-1.0)));
+        assert!(!of(|relu| relu.relu_lower_clip_slope = Some(0.1)));
     }
 
     #[test]
