@@ -1,7 +1,7 @@
 //! Which of NVIDIA's engines is the best for a graph, as far as the graph alone tells.
 
 use hipdnn::EngineInfo;
-use hipdnn::graph::{Graph, Operation};
+use hipdnn::graph::{DataType, Graph, Operation};
 use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
 
 use crate::lowering::calls;
@@ -23,7 +23,7 @@ pub enum Best {
 impl Best {
     /// For a graph.
     pub fn of(graph: &Graph) -> Self {
-        if graph.suits_generated_kernels() {
+        if graph.suits_generated_kernels() || is_small_depthwise(graph) {
             return Self::Generated;
         }
         let is_product = |operation: &Operation| match operation {
@@ -53,10 +53,29 @@ impl Best {
     }
 }
 
+/// Whether a graph is a depthwise convolution in 16 bits with a small filter and channels first, alone or with pointwise operations. cuDNN
+/// compiles a kernel of 150 to 250 ms for each, one at a time (12 in EfficientNet), which at best saves the time of the bias and the activation
+/// that it leaves to another kernel (benches/results/depthwise_gpu.csv).
+fn is_small_depthwise(graph: &Graph) -> bool {
+    const MOST_TAPS: i64 = 25;
+    let mut others = graph.nodes.iter().filter(|node| !matches!(node.operation, Operation::Pointwise(_)));
+    let (Some(node), None) = (others.next(), others.next()) else { return false };
+    let Operation::ConvolutionForward(of) = &node.operation else { return false };
+    let (Some(x), Some(w)) = (graph.tensor(of.x), graph.tensor(of.w)) else { return false };
+    let ([_, channels, ..], [filters, 1, window @ ..]) = (x.dims.as_slice(), w.dims.as_slice()) else {
+        return false;
+    };
+    matches!(x.data_type, DataType::Half | DataType::Bfloat16)
+        && x.strides.get(1) != Some(&1)
+        && window.iter().product::<i64>() <= MOST_TAPS
+        && *channels > 1
+        && channels == filters
+}
+
 #[cfg(test)]
 mod tests {
-    use hipdnn::graph::operation::{Matmul, Pointwise};
-    use hipdnn::graph::{DataType, Node, PointwiseMode, Tensor};
+    use hipdnn::graph::operation::{ConvolutionForward, Matmul, Pointwise};
+    use hipdnn::graph::{ConvMode, Node, PointwiseMode, Tensor};
 
     use super::*;
 
@@ -79,6 +98,35 @@ mod tests {
         // Heads beside each other need several calls.
         assert_eq!(Best::of(&graph(vec![product(), add()], [48, 4, 12, 1])), Best::Unknown);
         assert_eq!(Best::of(&graph(vec![product(), product()], packed)), Best::Unknown);
+    }
+
+    #[test]
+    fn small_depthwise_convolutions_are_for_generated_kernels() {
+        let best = |data_type: DataType, channels_of_filter: i64, window: i64, strides: [i64; 4]| {
+            let conv = ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: vec![window / 2; 2],
+                post_padding: vec![window / 2; 2],
+                stride: vec![1; 2],
+                dilation: vec![1; 2],
+                conv_mode: ConvMode::CrossCorrelation,
+            };
+            let swish = Pointwise::new(PointwiseMode::SwishFwd, 3, None, 4);
+            let nodes = vec![Node::single(conv), Node::single(swish)];
+            let image = |uid| Tensor::new(uid, data_type, &[2, 4, 8, 8], &strides);
+            let filter = [4, channels_of_filter, window, window];
+            let w = Tensor::packed(2, data_type, &filter);
+            Best::of(&Graph { nodes, tensors: vec![image(1), w, image(3), image(4)], ..Graph::default() })
+        };
+        let (first, last) = ([256, 64, 8, 1], [256, 1, 32, 4]);
+        assert_eq!(best(DataType::Half, 1, 3, first), Best::Generated);
+        assert_eq!(best(DataType::Bfloat16, 1, 5, first), Best::Generated);
+        // cuDNN's kernels are faster with large filters, and there with channels last.
+        assert_eq!(best(DataType::Half, 1, 7, first), Best::Unknown);
+        assert_eq!(best(DataType::Half, 1, 3, last), Best::Unknown);
+        assert_eq!(best(DataType::Half, 4, 3, first), Best::Unknown);
     }
 
     #[test]
