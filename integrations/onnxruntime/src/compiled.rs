@@ -37,6 +37,7 @@ mod overlap;
 mod planning;
 mod record;
 mod replay;
+mod staging;
 
 pub use chain::Chain;
 pub use division::{check, digest, divide, plain};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn::hardware::{DeviceMemory, Gpu};
 
 use super::replay::Replays;
+use super::staging::{self, Staging};
 use super::{Input, MISSING, Output, Prepared, Ready, Subgraph, host};
 use crate::failure::{Failure, Result};
 use crate::library::OnStream;
@@ -29,12 +30,9 @@ pub struct OnGpu {
     on_host: Mutex<HashMap<usize, Words>>,
     /// Idle memory.
     idle: Mutex<Vec<Block>>,
-    /// Idle memory of the host for results of host operations, at most [`RESULTS`].
-    results: Mutex<Vec<Vec<u64>>>,
+    /// Memory of the host for results of host operations.
+    results: staging::Idle,
 }
-
-/// The most results that are kept: new memory costs a fault for each page.
-const RESULTS: usize = 4;
 
 /// A run's memory, and the captured runs with it.
 struct Block {
@@ -369,17 +367,15 @@ impl Run<'_> {
     }
 
     /// Memory for a result of a host operation, with the bytes that are to be preserved.
-    fn result(&self, host: &Host, bound: &Bound) -> Result<Vec<u64>> {
+    fn result(&self, host: &Host, bound: &Bound) -> Result<Staging> {
         let bytes = extent(bound);
-        let idle = self.on_gpu.results.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut words = idle.unwrap_or_default();
-        words.resize(bytes.div_ceil(8), 0);
+        let memory = self.on_gpu.results.take(self.on_gpu.gpu, bytes)?;
         if !is_filled(host, bound) {
             let from = self.of(&bound.place).ok_or_else(|| Failure::ep(MISSING))?;
-            // SAFETY: the tensor has this many bytes on the GPU, and the words have room for them.
-            unsafe { self.on_gpu.download(words.as_mut_ptr().cast(), from, bytes) }?;
+            // SAFETY: the tensor has this many bytes on the GPU, and the memory has room for them.
+            unsafe { self.on_gpu.download(memory.as_ptr(), from, bytes) }?;
         }
-        Ok(words)
+        Ok(memory)
     }
 
     /// Computes a host operation, with copies of what is on the GPU.
@@ -397,8 +393,8 @@ impl Run<'_> {
             return Err(MISSING.to_owned());
         }
         let results = writes.iter().map(|bound| self.result(host, bound)).collect::<Result<Vec<_>>>();
-        let mut results = results.map_err(|failure| failure.text)?;
-        let starts: Vec<*mut u8> = results.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
+        let results = results.map_err(|failure| failure.text)?;
+        let starts: Vec<*mut u8> = results.iter().map(Staging::as_ptr).collect();
         let to = starts.iter().zip(writes).map(|(start, bound)| Slab::new(*start, bound));
         let to = to.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
         // SAFETY: the tensors are in copies with room for them, or in memory of the application and the program; the results' copies are
@@ -413,9 +409,7 @@ impl Run<'_> {
             };
             sent.map_err(|error| error.to_string())?;
         }
-        let mut idle = self.on_gpu.results.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.extend(results);
-        idle.truncate(RESULTS);
+        self.on_gpu.results.keep(results);
         Ok(())
     }
 }
