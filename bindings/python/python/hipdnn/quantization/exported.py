@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Union
+from typing import Any, Callable
 
 from ..errors import ArgumentError, UnsupportedError
 from ..graph import Graph
 from ..tensor import Tensor
 from ..types import padding_mode, reduction_mode, resample_mode
-
-
-class _Flat:
-    """A tensor that the module flattened to two dimensions; the graph keeps its shape."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+from .calls import CALLS, Flat, Made, Reduced, reduced
 
 
 class _Reader:
@@ -29,7 +23,7 @@ class _Reader:
         #: The arrays of parameters and buffers by tensor.
         self.weights: dict[Tensor, Any] = {}
 
-    def _array(self, value: Any) -> Any:
+    def array(self, value: Any) -> Any:
         return value.detach().cpu().float().numpy()
 
     def constant(self, array: Any, name: str) -> Tensor:
@@ -40,20 +34,22 @@ class _Reader:
 
     def parameter(self, name: str) -> Any:
         """The array of a parameter or buffer, by its placeholder's name."""
-        return self._array(self.of[name])
+        return self.array(self.of[name])
 
     def value(self, argument: Any) -> Any:
         """The tensor, array or number for an argument of a call."""
         return self.of[argument.name] if hasattr(argument, "name") else argument
 
+    def tensor_of(self, made: Made) -> Tensor:
+        """The tensor of what a call made."""
+        return made if isinstance(made, Tensor) else made.tensor
+
     def tensor(self, argument: Any) -> Tensor:
         """The same as a tensor of the graph."""
         found = self.value(argument)
-        if isinstance(found, _Flat):
-            return found.tensor
-        if isinstance(found, Tensor):
-            return found
-        made = self.constant(self._array(found), getattr(argument, "name", ""))
+        if isinstance(found, (Tensor, Flat, Reduced)):
+            return self.tensor_of(found)
+        made = self.constant(self.array(found), getattr(argument, "name", ""))
         self.of[argument.name] = made
         return made
 
@@ -81,18 +77,18 @@ def _conv2d(
 def _biased(reader: _Reader, node: Any, y: Tensor, bias: Any, shape: Sequence[int]) -> Tensor:
     if bias is None:
         return y
-    array = reader._array(reader.value(bias)).reshape(shape)
+    array = reader.array(reader.value(bias)).reshape(shape)
     return reader.graph.add(y, reader.constant(array, bias.name), name=f"{node.name} bias")
 
 
-def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor | _Flat:
-    left, array = reader.tensor(x), reader._array(reader.value(w))
-    if isinstance(reader.value(x), _Flat):
+def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor | Flat:
+    left, array = reader.tensor(x), reader.array(reader.value(w))
+    if isinstance(reader.value(x), Flat):
         # A filter that covers the whole image.
         image = list(left.dim or ())[1:]
         weight = reader.constant(array.reshape([array.shape[0], *image]), w.name)
         y = reader.graph.conv_fprop(left, weight, name=node.name)
-        return _Flat(_biased(reader, node, y, bias, [1, -1, *[1] * (len(image) - 1)]))
+        return Flat(_biased(reader, node, y, bias, [1, -1, *[1] * (len(image) - 1)]))
     rank = max(len(left.dim or ()), 2)
     # Stored as [out, in]: matmul reads it transposed.
     right = reader.constant(array.T.copy().reshape([1] * (rank - 2) + [array.shape[1], array.shape[0]]), w.name)
@@ -107,7 +103,7 @@ def _batch_norm(
     if any(value is True for value in rest[:1]):
         raise UnsupportedError(node.name, "training", "is True, expected a module in evaluation")
     numpy = importlib.import_module("numpy")
-    array = lambda argument: reader._array(reader.value(argument))  # noqa: E731
+    array = lambda argument: reader.array(reader.value(argument))  # noqa: E731
     scale = array(weight) / numpy.sqrt(array(variance) + epsilon)
     shift = array(bias) - array(mean) * scale
     shape = [1, -1, *[1] * (len(reader.tensor(x).dim or ()) - 2)]
@@ -139,50 +135,32 @@ def _max_pool(
     return pooled
 
 
-def _mean(reader: _Reader, node: Any, x: Any, axes: Sequence[int], keepdim: bool = False) -> Tensor | _Flat:
-    tensor = reader.tensor(x)
-    rank = len(tensor.dim or ())
-    axes = sorted(axis % rank for axis in axes)
-    y = reader.graph.reduction(tensor, reduction_mode.AVG, axis=axes, name=node.name)
-    if not keepdim and axes != list(range(2, rank)):
-        raise UnsupportedError(node.name, "dim", f"is {axes}, expected {list(range(2, rank))}, or keepdim")
-    return y if keepdim else _Flat(y)
-
-
-def _flatten(reader: _Reader, node: Any, x: Any, *_: Any) -> _Flat:
+def _flatten(reader: _Reader, node: Any, x: Any, *_: Any) -> Flat:
     tensor, shape = reader.tensor(x), list(node.meta["val"].shape)
     if len(shape) != 2 or not tensor.dim or shape[0] != tensor.dim[0]:
         raise UnsupportedError(node.name, "shape", f"is {shape}, expected the batch and all else")
-    return _Flat(tensor)
+    return Flat(tensor)
 
 
-def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor | _Flat:
+def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Made:
     if [size, size] != [1, 1] and list(size) != [1, 1]:
         raise UnsupportedError(node.name, "output_size", f"is {size}, expected 1")
-    return _mean(reader, node, x, (-2, -1), True)
+    return reduced(reduction_mode.AVG)(reader, node, x, (-2, -1), True)
 
 
 #: How each PyTorch operation is translated.
-_CALLS: dict[str, Callable[..., Union[Tensor, _Flat]]] = {  # noqa: UP007
+_CALLS: dict[str, Callable[..., Made]] = {
+    **CALLS,
     "conv2d.default": _conv2d,
     "linear.default": _linear,
     "batch_norm.default": _batch_norm,
     "_native_batch_norm_legit_no_training.default": _batch_norm,
     "max_pool2d.default": _max_pool,
     "adaptive_avg_pool2d.default": _pooled,
-    "mean.dim": _mean,
     "flatten.using_ints": _flatten,
     "view.default": _flatten,
     "reshape.default": _flatten,
-    "relu.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
-    "relu_.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
-    "gelu.default": lambda reader, node, x, **_: reader.graph.gelu(reader.tensor(x), name=node.name),
-    "sigmoid.default": lambda reader, node, x: reader.graph.sigmoid(reader.tensor(x), name=node.name),
-    "tanh.default": lambda reader, node, x: reader.graph.tanh(reader.tensor(x), name=node.name),
-    "add.Tensor": lambda reader, node, a, b: reader.graph.add(reader.tensor(a), reader.tensor(b), name=node.name),
-    "add_.Tensor": lambda reader, node, a, b: reader.graph.add(reader.tensor(a), reader.tensor(b), name=node.name),
-    "mul.Tensor": lambda reader, node, a, b: reader.graph.mul(reader.tensor(a), reader.tensor(b), name=node.name),
-    "dropout.default": lambda reader, node, x, *_: reader.tensor(x),
+    "dropout.default": lambda reader, node, x, *_: reader.value(x),
 }
 
 
@@ -221,9 +199,7 @@ def graph_of_module(
                 raise UnsupportedError(
                     type(module).__name__, node.name, f"is {node.target}, expected one of {', '.join(_CALLS)}"
                 )
-            made = call(reader, node, *node.args, **node.kwargs)
-            is_flat = any(hasattr(of, "name") and isinstance(reader.of.get(of.name), _Flat) for of in node.args)
-            reader.of[node.name] = _Flat(made) if is_flat and isinstance(made, Tensor) else made
+            reader.of[node.name] = call(reader, node, *node.args, **node.kwargs)
         elif node.op == "output":
             for result in node.args[0]:
                 shapes[reader.tensor(result).set_output(True)] = tuple(result.meta["val"].shape)
