@@ -3,7 +3,7 @@
 use hipdnn_plugin_planner::numerics::{Summation, chooses, sums};
 use hipdnn_plugin_sdk::Numerics;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
-use hipdnn_plugin_sdk::numerics::{NoteKnob, OrderBy, note};
+use hipdnn_plugin_sdk::numerics::{MatrixSums, NoteKnob, OrderBy, note};
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, algorithms};
@@ -53,13 +53,23 @@ pub(crate) fn of_step(
         _ => false,
     };
     let is_dense = members.iter().filter_map(|place| prepared.node(*place)).any(is_dense);
+    if facts.matrix {
+        numerics = numerics.matrix_sums(of_tiles(facts.accumulator));
+    }
     numerics
         .note_if(is(Algorithm::Winograd) || is(Algorithm::Winograd4), note::WINOGRAD)
         // With a stride of 2 tiles have another size.
         .note_if(is(Algorithm::Winograd) && is_dense, note::WINOGRAD_TILE_4X4)
         .note_if(is(Algorithm::Winograd4), note::WINOGRAD_TILE_6X6)
-        .note_if(facts.matrix, note::TENSOR_CORE)
         .note_if(facts.pairs || settings.threads.flush_subnormals, note::FLUSH_SUBNORMALS)
+}
+
+/// How AMX adds to sums of a type; those of integers are exact.
+///
+/// Intel's manual (TDPBF16PS) adds 16 products of even and 16 of odd places, each by fused multiply-adds, both sums, and the sum before.
+/// Every step rounds to the nearest number in single precision.
+fn of_tiles(accumulator: Option<DataType>) -> Option<MatrixSums> {
+    (accumulator == Some(DataType::Float)).then_some(MatrixSums { terms: 32, bits: 24 })
 }
 
 fn add_sums(

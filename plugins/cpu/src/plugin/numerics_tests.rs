@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor};
-use hipdnn_plugin_sdk::numerics::{NumericalNote, OrderBy, note};
+use hipdnn_plugin_sdk::numerics::{MatrixSums, NumericalNote, OrderBy, note};
 
 use super::*;
 use crate::gemm::pairs::Pairs;
@@ -47,8 +47,6 @@ fn result<T: Copy + Default>(
     knobs: &[KnobSetting],
     value: impl Fn(usize, usize) -> T,
 ) -> Vec<T> {
-    let handle = Handle::default();
-    let plan = CpuPlugin::plan(&handle, engine, graph, knobs).unwrap();
     let mut arrays: Vec<Vec<T>> = graph
         .tensors
         .iter()
@@ -58,16 +56,25 @@ fn result<T: Copy + Default>(
             (0..elements).map(|place| value(at, place)).collect()
         })
         .collect();
-    let buffers: Vec<_> = graph
-        .tensors
-        .iter()
-        .zip(&mut arrays)
-        .map(|(tensor, array)| hipdnnPluginDeviceBuffer_t { uid: tensor.uid, ptr: array.as_mut_ptr().cast() })
-        .collect();
-    let mut workspace = vec![0_u8; CpuPlugin::plan_workspace_size(&plan)];
-    // SAFETY: every tensor has its elements, and the workspace is as large as the plan asks.
-    unsafe { CpuPlugin::execute(&handle, &plan, workspace.as_mut_ptr().cast(), &buffers) }.unwrap();
+    let pointers: Vec<*mut T> = arrays.iter_mut().map(|array| array.as_mut_ptr()).collect();
+    // SAFETY: every tensor has its elements.
+    unsafe { execute(engine, graph, knobs, pointers) };
     arrays.pop().unwrap()
+}
+
+/// Executes a graph with its tensors in order.
+///
+/// # Safety
+/// Every tensor has a pointer to all of its elements.
+unsafe fn execute<T>(engine: usize, graph: &Graph, knobs: &[KnobSetting], tensors: Vec<*mut T>) {
+    let handle = Handle::default();
+    let plan = CpuPlugin::plan(&handle, engine, graph, knobs).unwrap();
+    let buffer =
+        |(tensor, ptr): (&Tensor, *mut T)| hipdnnPluginDeviceBuffer_t { uid: tensor.uid, ptr: ptr.cast() };
+    let buffers: Vec<_> = graph.tensors.iter().zip(tensors).map(buffer).collect();
+    let mut workspace = vec![0_u8; CpuPlugin::plan_workspace_size(&plan)];
+    // SAFETY: the caller's tensors have their elements, and the workspace is as large as the plan asks.
+    unsafe { CpuPlugin::execute(&handle, &plan, workspace.as_mut_ptr().cast(), &buffers) }.unwrap();
 }
 
 /// Values that use all bits of a float.
@@ -121,6 +128,59 @@ fn products_of_pairs_flush_subnormals_where_the_note_says_so() {
     let sum = 2.0_f32.powi(-114);
     assert!(of(REFERENCE).iter().all(|value| *value == sum));
     assert!(of(FAST).iter().all(|value| *value == if flushed { 0.0 } else { sum }));
+}
+
+fn has_tiles() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return Pairs::of(Isa::detect()).has_tiles();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// AMX's sum of products: 16 at even and 16 at odd places by fused multiply-adds, then both and the sum before.
+fn by_tiles(products: &[(f32, f32)]) -> f32 {
+    products.chunks(32).fold(0.0, |sum, products| {
+        let chain =
+            |first| products.iter().skip(first).step_by(2).fold(0.0_f32, |sum, (a, b)| a.mul_add(*b, sum));
+        sum + (chain(0) + chain(1))
+    })
+}
+
+/// Where the processor has AMX its bits are those of the model, else only the model is held against what is noted.
+#[test]
+fn tiles_add_32_products_at_once_in_single_precision() {
+    use half::bf16;
+    let [m, n, k] = [64, 32, 1024];
+    let mut graph = graph(Matmul { a: 1, b: 2, c: 3 }, DataType::Bfloat16, &[&[m, k], &[k, n], &[m, n]]);
+    graph.tensors[2].data_type = DataType::Float;
+    let [m, n, k] = [m, n, k].map(|dim| dim as usize);
+    let operand =
+        |tensor, elements| (0..elements).map(|at| bf16::from_f32(rough(tensor, at))).collect::<Vec<_>>();
+    let (mut a, mut b, mut c) = (operand(0, m * k), operand(1, k * n), vec![0.0_f32; m * n]);
+    let tensors: Vec<*mut u8> = vec![a.as_mut_ptr().cast(), b.as_mut_ptr().cast(), c.as_mut_ptr().cast()];
+    // SAFETY: the tensors have their elements.
+    unsafe { execute(FAST, &graph, &[], tensors) };
+    let said = CpuPlugin::numerics(&Handle::default(), FAST, &graph, &[]).unwrap().unwrap().numerics;
+    let has_tiles = has_tiles();
+    assert_eq!(said.notes.contains(&note::TENSOR_CORE), has_tiles);
+    assert_eq!(said.matrix_sums, has_tiles.then_some(MatrixSums { terms: 32, bits: 24 }));
+    let mut differs = 0;
+    for (at, c) in c.iter().enumerate() {
+        let product = |l: usize| (a[at / n * k + l].to_f32(), b[l * n + at % n].to_f32());
+        let products: Vec<_> = (0..k).map(product).collect();
+        let model = by_tiles(&products);
+        if has_tiles {
+            assert_eq!(c.to_bits(), model.to_bits(), "element {at}: {c}, the model has {model}");
+        }
+        let terms = || products.iter().map(|(a, b)| f64::from(*a) * f64::from(*b));
+        let (exact, magnitudes) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+        // The roundings inside an instruction, and of 32 sums.
+        let bound = f64::from(17 + 32) * 0.5_f64.powi(24) * magnitudes;
+        assert!((f64::from(model) - exact).abs() <= bound, "element {at}: {model}, {exact} within {bound}");
+        let in_order = products.iter().fold(0.0_f32, |sum, (a, b)| a.mul_add(*b, sum));
+        differs += usize::from(model != in_order);
+    }
+    assert!(differs > m * n / 2, "{differs} of {} sums", m * n);
 }
 
 #[test]
