@@ -7,6 +7,7 @@ pub mod driver;
 mod failing;
 mod memory;
 mod notes;
+mod numbers;
 mod pointers;
 mod streams;
 
@@ -171,6 +172,7 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
         devices::checks(),
         memory::checks(),
         notes::checks(&context)?,
+        numbers::checks(&context)?,
     ];
     run(&context, groups.into_iter().flatten().collect(), words)
 }

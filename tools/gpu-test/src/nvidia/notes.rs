@@ -20,7 +20,7 @@ const REDUCED_PRECISION_REDUCTION: &str = "REDUCED_PRECISION_REDUCTION";
 const EXECUTIONS: usize = 20;
 
 /// Rows, columns and terms of products: few results of many terms, whose sums a library divides.
-const SIZES: [i64; 3] = [64, 48, 8192];
+pub(super) const SIZES: [i64; 3] = [64, 48, 8192];
 
 type Results = HashMap<i64, Vec<f32>>;
 
@@ -38,7 +38,7 @@ fn product(operands: DataType, result: DataType) -> Case {
     case
 }
 
-fn has(plan: &Plan<'_>, note: &str) -> Result<bool, Failure> {
+pub(super) fn has(plan: &Plan<'_>, note: &str) -> Result<bool, Failure> {
     let steps = plan.steps()?.ok_or_else(|| Failure("the plan describes no steps".to_owned()))?;
     Ok(steps.iter().any(|step| step.numerics.notes.iter().any(|own| own == note)))
 }
