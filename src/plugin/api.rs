@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::cancel::{self, Disabled};
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_SUCCESS, hipStream_t, hipdnnCallback_t,
     hipdnnEnginePluginExecutionContext_t as Context, hipdnnEnginePluginHandle_t as PluginHandle,
@@ -19,6 +19,7 @@ macro_rules! table {
     (
         $(#[$meta:meta])* $table:ident:
         required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
+        asks { $($asks:ident: $aname:literal, ($($aarg:ident: $atype:ty),+);)* }
         executes { $($executes:ident: $ename:literal, ($($earg:ident: $etype:ty),+);)? }
         optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
         called_below { $($below:ident: $bname:literal;)* }
@@ -27,6 +28,7 @@ macro_rules! table {
         #[derive(Clone, Copy)]
         pub struct $table {
             $($required: *const (),)+
+            $($asks: *const (),)*
             $($executes: *const (),)?
             $($optional: Option<*const ()>,)+
             $($below: Option<*const ()>,)*
@@ -45,14 +47,18 @@ macro_rules! table {
                     if $required.is_none() {
                         missing.push($rname);
                     })+
+                    $(let $asks = library.function::<*const ()>($aname);
+                    if $asks.is_none() {
+                        missing.push($aname);
+                    })*
                     $(let $executes = library.function::<*const ()>($ename);
                     if $executes.is_none() {
                         missing.push($ename);
                     })?
                     $(let $optional = library.function::<*const ()>($oname);)+
                     $(let $below = library.function::<*const ()>($bname);)*
-                    match ($($required,)+ $($executes,)?) {
-                        ($(Some($required),)+ $(Some($executes),)?) => Ok(Self { $($required,)+ $($executes,)? $($optional,)+ $($below,)* }),
+                    match ($($required,)+ $($asks,)* $($executes,)?) {
+                        ($(Some($required),)+ $(Some($asks),)* $(Some($executes),)?) => Ok(Self { $($required,)+ $($asks,)* $($executes,)? $($optional,)+ $($below,)* }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
@@ -68,6 +74,16 @@ macro_rules! table {
                 // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
                 unsafe { call(self.$required, [$($rarg.word()),+]) }
             })+
+
+            $(#[doc = concat!("Calls `", $aname, "` where the caller has disabled cancellation, once for several calls.")]
+            ///
+            /// # Safety
+            /// The arguments are what the interface asks for.
+            #[inline]
+            pub unsafe fn $asks(&self, _: &Disabled, $($aarg: $atype),+) -> PluginStatus {
+                // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
+                unsafe { call(self.$asks, [$($aarg.word()),+]) }
+            })*
 
             $(#[doc = concat!("Calls `", $ename, "`, without disabling cancellation of the thread, which costs time.")]
             ///
@@ -129,23 +145,25 @@ table! {
         get_type: "hipdnnPluginGetType", (kind: *mut hipdnnPluginType_t);
         get_last_error: "hipdnnPluginGetLastErrorString", (text: *mut *const c_char);
         get_all_engine_ids: "hipdnnEnginePluginGetAllEngineIds", (ids: *mut i64, room: u32, count: *mut u32);
-        create: "hipdnnEnginePluginCreate", (handle: *mut PluginHandle);
-        destroy: "hipdnnEnginePluginDestroy", (handle: PluginHandle);
         set_stream: "hipdnnEnginePluginSetStream", (handle: PluginHandle, stream: hipStream_t);
+        get_workspace_size: "hipdnnEnginePluginGetWorkspaceSize",
+            (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, size: *mut usize);
+        destroy_execution_context: "hipdnnEnginePluginDestroyExecutionContext",
+            (handle: PluginHandle, context: Context);
+    }
+    asks {
         get_applicable_engine_ids: "hipdnnEnginePluginGetApplicableEngineIds",
             (handle: PluginHandle, graph: *const ConstData, ids: *mut i64, room: u32, count: *mut u32);
         get_engine_details: "hipdnnEnginePluginGetEngineDetails",
             (handle: PluginHandle, engine: i64, graph: *const ConstData, details: *mut ConstData);
         destroy_engine_details: "hipdnnEnginePluginDestroyEngineDetails",
             (handle: PluginHandle, details: *mut ConstData);
-        get_workspace_size: "hipdnnEnginePluginGetWorkspaceSize",
-            (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, size: *mut usize);
         create_execution_context: "hipdnnEnginePluginCreateExecutionContext",
             (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, context: *mut Context);
-        destroy_execution_context: "hipdnnEnginePluginDestroyExecutionContext",
-            (handle: PluginHandle, context: Context);
         get_workspace_size_from_context: "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
             (handle: PluginHandle, context: Context, size: *mut usize);
+        create: "hipdnnEnginePluginCreate", (handle: *mut PluginHandle);
+        destroy: "hipdnnEnginePluginDestroy", (handle: PluginHandle);
     }
     executes {
         execute: "hipdnnEnginePluginExecuteOpGraph",
@@ -207,6 +225,7 @@ table! {
         get_sorted_engine_ids: "hipdnnHeuristicPolicyGetSortedEngineIds",
             (descriptor: Choice, ids: *mut i64, count: *mut usize);
     }
+    asks {}
     executes {}
     optional {
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::cancel::{self, Disabled};
 use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
 use hipdnn_plugin_sdk::wire::{self, EngineConfig};
 use smallvec::SmallVec;
@@ -37,12 +37,13 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
         Answer { engines: Engines::new(), refusals: String::new(), failure: None, is_whole: true };
     let mut told = Vec::new();
     // Once for all plugins.
-    let _off = cancel::disable();
+    let off = cancel::disable();
     for (place, plugin, handle) in session.opened() {
         let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();
-        let result =
-            log::capture(&mut said, || ask(session, (place, plugin, handle), graph, &mut answer.engines));
+        let result = log::capture(&mut said, || {
+            ask(&off, session, (place, plugin, handle), graph, &mut answer.engines)
+        });
         answer.is_whole &= *result.as_ref().unwrap_or(&false);
         if let Err(error) = result {
             log::warn(|| format!("plugin {}: {error}", plugin.name));
@@ -69,12 +70,13 @@ pub fn is_applicable(session: &Session, engine: EngineRef, graph: &FrozenGraph) 
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let mut engines = Engines::new();
-    ask(session, (engine.plugin, plugin, handle), graph, &mut engines)?;
+    ask(&cancel::disable(), session, (engine.plugin, plugin, handle), graph, &mut engines)?;
     Ok(engines.contains(&engine))
 }
 
 /// Adds the engines that can. Returns whether each said what it was asked.
 fn ask(
+    off: &Disabled,
     session: &Session,
     (place, plugin, handle): (u32, &Plugin, hipdnnEnginePluginHandle_t),
     graph: &FrozenGraph,
@@ -104,7 +106,14 @@ fn ask(
     let mut count = 0;
     // SAFETY: the handle is the plugin's own, the bytes outlive the call, and the array has room for `room` ids.
     let status = unsafe {
-        plugin.api.get_applicable_engine_ids(handle, &raw const data, ids.as_mut_ptr(), room, &raw mut count)
+        plugin.api.get_applicable_engine_ids(
+            off,
+            handle,
+            &raw const data,
+            ids.as_mut_ptr(),
+            room,
+            &raw mut count,
+        )
     };
     check(&plugin.api, "get applicable engine IDs", status)?;
     device::look_for_gpu_once(&plugin.has_answered);

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
-use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::cancel::{self, Disabled};
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnEnginePluginExecutionContext,
     hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
@@ -76,7 +76,7 @@ impl<O: Owner> Drop for Context<O> {
 /// Has an engine compile a graph with a configuration, and asks how much workspace the result needs.
 pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config: &[u8]) -> Result<Made> {
     // Once for both calls of the plugin.
-    let _off = cancel::disable();
+    let off = cancel::disable();
     let _visit = gate::visit("a plan cannot be made")?;
     let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;
@@ -86,11 +86,17 @@ pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
     let status = unsafe {
-        plugin.api.create_execution_context(handle, &raw const config, &raw const graph, &raw mut context)
+        plugin.api.create_execution_context(
+            &off,
+            handle,
+            &raw const config,
+            &raw const graph,
+            &raw mut context,
+        )
     };
     check(&plugin.api, "create execution context", status)?;
     device::look_for_gpu_once(&plugin.has_compiled);
-    with_workspace_size(plugin, handle, context)
+    with_workspace_size(&off, plugin, handle, context)
 }
 
 /// Has a plugin load a saved context, and asks how much workspace it needs.
@@ -98,7 +104,7 @@ pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config
 /// # Errors
 /// NOT_SUPPORTED when the plugin cannot load contexts, and the plugin's errors about the payload.
 pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made> {
-    let _off = cancel::disable();
+    let off = cancel::disable();
     let _visit = gate::visit("a plan cannot be loaded")?;
     let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;
@@ -111,7 +117,7 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made
         unsafe { plugin.api.create_context_from_serialized(handle, &raw const payload, &raw mut context) };
     let status = status.ok_or_else(|| Error::internal("a plugin lost the function that loads contexts"))?;
     check(&plugin.api, "create execution context from serialized data", status)?;
-    with_workspace_size(plugin, handle, context)
+    with_workspace_size(&off, plugin, handle, context)
 }
 
 /// Whether the plugin of an engine reports who may use a context.
@@ -243,6 +249,7 @@ fn const_data(bytes: &[u8]) -> ConstData {
 /// Asks how much workspace a new context needs. A failure destroys the context.
 #[inline]
 fn with_workspace_size(
+    off: &Disabled,
     plugin: &Plugin,
     handle: hipdnnEnginePluginHandle_t,
     context: *mut HipdnnEnginePluginExecutionContext,
@@ -252,7 +259,7 @@ fn with_workspace_size(
     let mut size = 0;
     // SAFETY: handle and context are the plugin's own; the call writes one number.
     let status =
-        unsafe { plugin.api.get_workspace_size_from_context(handle, context.as_ptr(), &raw mut size) };
+        unsafe { plugin.api.get_workspace_size_from_context(off, handle, context.as_ptr(), &raw mut size) };
     let size = check(&plugin.api, "get workspace size from execution context", status)
         .and_then(|()| workspace_size(size));
     if size.is_err() {

@@ -106,7 +106,7 @@ fn fetch(
     id: i64,
 ) -> Result<(i64, Option<Arc<EngineDetails>>)> {
     // Once for both calls of the plugin.
-    let _off = cancel::disable();
+    let off = cancel::disable();
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let bytes = graph.bytes(plugin.generation.layout)?;
@@ -114,7 +114,7 @@ fn fetch(
     let mut data = ConstData { ptr: ptr::null(), size: 0 };
     let _asking = Asking::begin();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
-    let status = unsafe { plugin.api.get_engine_details(handle, id, &raw const graph, &raw mut data) };
+    let status = unsafe { plugin.api.get_engine_details(&off, handle, id, &raw const graph, &raw mut data) };
     check(&plugin.api, "get engine details", status)?;
     if data.ptr.is_null() {
         return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
@@ -135,7 +135,7 @@ fn fetch(
         })
     };
     // SAFETY: the details are the plugin's own and no longer referenced.
-    let status = unsafe { plugin.api.destroy_engine_details(handle, &raw mut data) };
+    let status = unsafe { plugin.api.destroy_engine_details(&off, handle, &raw mut data) };
     if status != 0 {
         log::error(|| plugin.api.failure("destroy engine details", status));
     }

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::cancel::{self, Disabled};
 use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
@@ -129,10 +129,9 @@ impl Session {
         if !set.heuristics.is_empty() {
             *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
         }
-        // Once for all plugins. Each call does so as well, which costs less if it is the only one.
-        let _off = (set.plugins.len() > 1).then(cancel::disable);
+        let off = cancel::disable();
         for (place, plugin) in (0..).zip(&set.plugins) {
-            handles.push(match open(plugin) {
+            handles.push(match open(&off, plugin) {
                 Ok(handle) => Opened(Some(handle)),
                 Err(reason) => {
                     if let Some(error) = shortage::of_words(&reason) {
@@ -307,10 +306,10 @@ impl Drop for Changing<'_> {
     }
 }
 
-fn open(plugin: &Plugin) -> std::result::Result<NonNull<HipdnnEnginePluginHandle>, String> {
+fn open(off: &Disabled, plugin: &Plugin) -> std::result::Result<NonNull<HipdnnEnginePluginHandle>, String> {
     let mut handle = ptr::null_mut();
     // SAFETY: the function writes one pointer.
-    let status = unsafe { plugin.api.create(&raw mut handle) };
+    let status = unsafe { plugin.api.create(off, &raw mut handle) };
     if status != 0 {
         return Err(plugin.api.failure("create engine plugin handle", status));
     }
@@ -323,10 +322,10 @@ impl Drop for Session {
         if let Some(cache) = self.cache.get() {
             cache.end(self);
         }
-        let _off = (self.set.plugins.len() > 1).then(cancel::disable);
+        let off = cancel::disable();
         for (_, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own, and this is its last use.
-            let status = unsafe { plugin.api.destroy(handle) };
+            let status = unsafe { plugin.api.destroy(&off, handle) };
             if status != 0 {
                 log::error(|| plugin.api.failure("destroy engine plugin handle", status));
             }

@@ -22,6 +22,7 @@ pub struct Disabled {
 }
 
 /// Disables cancellation of this thread.
+#[inline]
 pub fn disable() -> Disabled {
     let mut before = PTHREAD_CANCEL_DISABLE;
     // SAFETY: the call writes one number.
@@ -30,6 +31,7 @@ pub fn disable() -> Disabled {
 }
 
 impl Drop for Disabled {
+    #[inline]
     fn drop(&mut self) {
         // Setting the same state again would only cost time.
         if self.before != PTHREAD_CANCEL_DISABLE {
