@@ -24,8 +24,8 @@ pub const NEWEST_API_VERSION: ApiVersion = ApiVersion::new(1, 3, 0);
 pub struct FrozenGraph {
     /// Only a number: the handle may be destroyed before the graph. 0 while there is none.
     handle: usize,
-    /// Whether the plan cache may know the graph.
-    is_cached: bool,
+    /// Whether the plan cache may know the graph: 0 or 1. A word, since a `bool` is moved with its padding byte by byte, which stalls.
+    is_cached: usize,
     graph: Arc<VerifiedGraph>,
 }
 
@@ -63,7 +63,7 @@ impl Deref for FrozenGraph {
 
 impl FrozenGraph {
     fn new(graph: Arc<VerifiedGraph>) -> Self {
-        Self { handle: 0, is_cached: true, graph }
+        Self { handle: 0, is_cached: 1, graph }
     }
 
     /// The graph in bytes that this library wrote.
@@ -98,12 +98,12 @@ impl FrozenGraph {
 
     /// The same graph, finalized with a handle. `is_cached`: whether the plan cache may know it.
     pub fn with_handle(self, handle: usize, is_cached: bool) -> Self {
-        Self { handle, is_cached, ..self }
+        Self { handle, is_cached: usize::from(is_cached), ..self }
     }
 
     /// Whether the plan cache may know the graph.
     pub fn is_cached(&self) -> bool {
-        self.is_cached
+        self.is_cached != 0
     }
 
     /// The handle that the graph was finalized with.
@@ -130,7 +130,14 @@ impl VerifiedGraph {
             )));
         }
         let (converted, sharing, key) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Self { bytes, summary, converted, sharing, key, hash, is_own }))
+        let graph = Arc::<Self>::new_uninit();
+        // Made in place: what was just written word by word is slow to move as a whole.
+        // SAFETY: the memory has a graph's size, only this function uses it, and it is fully initialized here.
+        Ok(unsafe {
+            let place = Arc::as_ptr(&graph).cast_mut().cast::<Self>();
+            place.write(Self { bytes, summary, converted, sharing, key, hash, is_own });
+            graph.assume_init()
+        })
     }
 
     /// The hash of the key; none for graphs that cannot be compared.

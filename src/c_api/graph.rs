@@ -38,7 +38,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeGraph_ext(
         check_size("graphByteSize", graphByteSize)?;
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let bytes = unsafe { std::slice::from_raw_parts(serializedGraph, graphByteSize) };
-        let created = Descriptor::graph_from_bytes(bytes)?.enter()?;
+        let created = Descriptor::enter_graph_from_bytes(bytes)?;
         // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())

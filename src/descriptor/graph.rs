@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::wire::{self, Layout};
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::operation::{FrozenOperation, size_of_values};
 use super::tensor::FrozenTensor;
-use super::{Descriptor, Draft, Lifecycle, saved_plan};
+use super::{DESCRIPTORS, Descriptor, Draft, Lifecycle, saved_plan};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
 };
@@ -210,11 +210,14 @@ impl Descriptor {
         }
     }
 
-    /// An open operation graph with the content of verified bytes, or of the graph in a container.
-    pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
+    /// Registers an open operation graph with the content of verified bytes, or of the graph in a container. Returns its handle,
+    /// which the caller owns.
+    pub fn enter_graph_from_bytes(bytes: &[u8]) -> Result<usize> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
         let content = Content::Bytes(FrozenGraph::from_foreign(bytes, &thread_store().graphs)?);
-        Ok(Self::Graph(Lifecycle::open(GraphDraft { content, ..GraphDraft::default() })))
+        // Made in place: a descriptor is large.
+        DESCRIPTORS
+            .insert_with(|| Self::Graph(Lifecycle::open(GraphDraft { content, ..GraphDraft::default() })))
     }
 
     /// An operation graph as JSON, finalized or not.

@@ -101,7 +101,9 @@ fn ask(
         .bytes(generation.layout)
         .map_err(|error| Error::not_supported(format!("{} ({generation})", error.message)))?;
     let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
-    let mut ids: SmallVec<[i64; 16]> = SmallVec::from_elem(0, plugin.declared.len());
+    // Resized: `from_elem` would move the array.
+    let mut ids = SmallVec::<[i64; 16]>::new();
+    ids.resize(plugin.declared.len(), 0);
     let room = plugin.declared.len() as u32;
     let mut count = 0;
     // SAFETY: the handle is the plugin's own, the bytes outlive the call, and the array has room for `room` ids.
@@ -132,7 +134,7 @@ fn ask(
     let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
     let known = ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 });
     if !required_knobs::are_required() {
-        to.extend(known);
+        known.for_each(|engine| to.push(engine));
         return Ok(true);
     }
     let mut is_whole = true;
