@@ -28,7 +28,7 @@ use std::ptr;
 pub use self::lock::{Access, Taken};
 
 use self::lock::Lock;
-use self::record::{ALL, NO_SLOT, Record, is_in_use};
+use self::record::{ALL, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
 use crate::sync::{
@@ -162,7 +162,7 @@ impl<T: Send + Sync> Table<T> {
         let is_own = slot.owner.load(Ordering::SeqCst) == record.number();
         let others = slot.others.load(Ordering::SeqCst);
         if slot.lock.is_taken()
-            || record.uses(handle)
+            || record.uses_itself(handle)
             || ((!is_own || others != 0) && self.has_users(handle, slot, others))
         {
             self.leave_to_users(handle, &slot.lock);
@@ -265,9 +265,9 @@ impl<T: Send + Sync> Table<T> {
 
     #[inline]
     fn take_slot(&self, record: &Record) -> Result<u32> {
-        match record.spare(self.store).replace(NO_SLOT) {
-            NO_SLOT => self.take_stored_slot(record),
-            spare => Ok(spare),
+        match record.spares(self.store).take() {
+            Some(spare) => Ok(spare),
+            None => self.take_stored_slot(record),
         }
     }
 
@@ -313,9 +313,8 @@ impl<T: Send + Sync> Table<T> {
         if slot.generation.load(Ordering::Relaxed) == u32::MAX {
             return;
         }
-        let displaced = record.spare(self.store).replace(index);
-        if displaced != NO_SLOT {
-            self.store_slot(record, displaced);
+        if !record.spares(self.store).give(index) {
+            self.store_slot(record, index);
         }
     }
 

@@ -26,16 +26,44 @@ pub struct Record {
     pub group: u64,
     /// How many hazards are in use.
     pub depth: Cell<usize>,
-    /// For each table, the slot that the thread freed last and takes next; [`NO_SLOT`] for none.
-    spares: [Cell<u32>; TABLES],
+    /// For each table, the slots that the thread freed last and takes next.
+    spares: [Spares; TABLES],
     /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
     /// The graphs that it received last.
     pub graphs: RefCell<Recent>,
 }
 
-/// Not the number of any slot: tables are smaller.
-pub const NO_SLOT: u32 = u32::MAX;
+/// As many as a program has of a table while it makes and executes a plan, so that this touches no list.
+const SPARES: usize = 6;
+
+/// A few slots, the last one first.
+#[derive(Default)]
+pub struct Spares {
+    count: Cell<usize>,
+    slots: [Cell<u32>; SPARES],
+}
+
+impl Spares {
+    /// Takes the slot that was given last.
+    #[inline]
+    pub fn take(&self) -> Option<u32> {
+        let last = self.count.get().checked_sub(1)?;
+        let slot = self.slots.get(last)?.get();
+        self.count.set(last);
+        Some(slot)
+    }
+
+    /// Keeps a slot; false if there is no room for it.
+    #[inline]
+    pub fn give(&self, slot: u32) -> bool {
+        let count = self.count.get();
+        let Some(place) = self.slots.get(count) else { return false };
+        place.set(slot);
+        self.count.set(count + 1);
+        true
+    }
+}
 
 // SAFETY: only the thread that has taken the record uses `depth`, `spares`, `stores` and `graphs`; everything else is atomic.
 unsafe impl Sync for Record {}
@@ -124,7 +152,7 @@ impl Record {
             next: AtomicPtr::new(head.load(Ordering::Acquire)),
             group: 1 << group,
             depth: Cell::new(0),
-            spares: [const { Cell::new(NO_SLOT) }; TABLES],
+            spares: std::array::from_fn(|_| Spares::default()),
             stores: RefCell::new([const { Vec::new() }; TABLES]),
             graphs: RefCell::default(),
         }));
@@ -144,16 +172,21 @@ impl Record {
         ptr::from_ref(self).expose_provenance()
     }
 
-    /// Whether the record announces a handle.
+    /// Whether this thread's own record announces a handle. Most calls run outside of any other, and then nothing is searched.
     #[inline]
+    pub fn uses_itself(&self, handle: usize) -> bool {
+        self.depth.get() > 0 && self.uses(handle)
+    }
+
+    /// Whether the record announces a handle.
     pub fn uses(&self, handle: usize) -> bool {
         self.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle)
     }
 
-    /// The slot of a table that this thread freed last.
+    /// The slots of a table that this thread freed last.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
-    pub fn spare(&self, table: usize) -> &Cell<u32> {
+    pub fn spares(&self, table: usize) -> &Spares {
         &self.spares[table]
     }
 
