@@ -246,8 +246,11 @@ impl<D: Draft> Exclusive<'_, D> {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
         }
         // Only finalizing that asks plugins takes long enough for a phase of its own.
-        let _phase =
-            if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
+        let _phase = if D::ASKS_PLUGINS {
+            trace::phase("finalize", || self.lifecycle.name.to_owned())
+        } else {
+            trace::Span::default()
+        };
         let frozen = self.with(D::finalize)?;
         // SAFETY: this thread holds the lock, and the content is read only once `is_frozen` is set.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };

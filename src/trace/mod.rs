@@ -74,8 +74,9 @@ fn may_be_on() -> bool {
     log::is_watched(Severity::HIPDNN_SEV_INFO)
 }
 
-/// A running phase, recorded on drop. Boxed, so that `None` costs nothing.
-pub struct Span(Box<Running>);
+/// A running phase, recorded on drop; nothing if phases are not recorded.
+#[derive(Default)]
+pub struct Span(Option<Box<Running>>);
 
 struct Running {
     begin: u64,
@@ -85,27 +86,36 @@ struct Running {
 
 /// Begins a phase of a call, if phases are recorded, with the detail that `detail` returns.
 #[inline]
-pub fn phase(name: &'static str, detail: impl FnOnce() -> String) -> Option<Span> {
-    if may_be_on() { begin_phase(name, detail) } else { None }
+pub fn phase(name: &'static str, detail: impl FnOnce() -> String) -> Span {
+    Span(if may_be_on() { begin_phase(name, detail) } else { None })
 }
 
 #[cold]
 #[inline(never)]
-fn begin_phase(name: &'static str, detail: impl FnOnce() -> String) -> Option<Span> {
+fn begin_phase(name: &'static str, detail: impl FnOnce() -> String) -> Option<Box<Running>> {
     let records = in_place().is_some_and(|recorder| recorder.traces());
     let range = ranges::push(|| name.to_owned());
     if !records && range.is_none() {
         return None;
     }
     let event = records.then(|| Event::Phase(name, detail().into_boxed_str()));
-    Some(Span(Box::new(Running { begin: now(), event, _range: range })))
+    Some(Box::new(Running { begin: now(), event, _range: range }))
 }
 
 impl Drop for Span {
+    #[inline]
     fn drop(&mut self) {
-        if let Some((recorder, event)) = in_place().zip(self.0.event.take()) {
-            recorder.record(self.0.begin, now(), event);
+        if let Some(running) = self.0.take() {
+            end_phase(*running);
         }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn end_phase(running: Running) {
+    if let Some((recorder, event)) = in_place().zip(running.event) {
+        recorder.record(running.begin, now(), event);
     }
 }
 
