@@ -1,6 +1,6 @@
 //! Threads that last as long as the process.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -10,15 +10,19 @@ use std::ptr;
 /// library's initializer or destructor runs: such a function may wait for this thread, or for the one that
 /// starts it.
 pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
-    type Work = Box<dyn FnOnce() + Send>;
+    struct Work {
+        name: CString,
+        work: Box<dyn FnOnce() + Send>,
+    }
     extern "C" fn run(work: *mut c_void) -> *mut c_void {
         // SAFETY: it was made of a box below, for this thread alone.
-        let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+        let Work { name, work } = *unsafe { Box::from_raw(work.cast::<Work>()) };
+        set_name(&name);
         // A failure cannot be reported from here.
         let _ = catch_unwind(AssertUnwindSafe(work));
         ptr::null_mut()
     }
-    let work: *mut Work = Box::into_raw(Box::new(Box::new(work)));
+    let work = Box::into_raw(Box::new(Work { name: name.to_owned(), work: Box::new(work) }));
     let mut thread = 0;
     // SAFETY: the function takes what it is given; without attributes the defaults are used.
     let status = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, work.cast()) };
@@ -28,29 +32,20 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
         return false;
     }
     // SAFETY: the thread may have ended, but is known by its number until it is detached here.
-    unsafe {
-        set_name(thread, name);
-        libc::pthread_detach(thread);
-    }
+    unsafe { libc::pthread_detach(thread) };
     true
 }
 
-/// Names a thread.
-///
-/// # Safety
-/// The thread is not detached yet.
+/// Names this thread. Its own name takes one system call, that of another thread the opening and writing of a file.
 #[cfg(target_os = "linux")]
-unsafe fn set_name(thread: libc::pthread_t, name: &CStr) {
-    // SAFETY: the thread is known by its number, and the name ends with a NUL.
-    unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
+fn set_name(name: &CStr) {
+    // SAFETY: the name ends with a NUL, and the system copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Does nothing: only threads themselves can set their name.
-///
-/// # Safety
-/// Any thread may be passed.
+/// Does nothing: a name is only for debuggers.
 #[cfg(not(target_os = "linux"))]
-unsafe fn set_name(_: libc::pthread_t, _: &CStr) {}
+fn set_name(_: &CStr) {}
 
 /// An id of this thread, which stays the same in a forked child.
 #[inline]
@@ -69,5 +64,14 @@ mod tests {
         assert!(start(c"panics", || panic!("meant for the test")));
         assert!(start(c"works", move || to.send(7).unwrap()));
         assert_eq!(from.recv(), Ok(7));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_work_runs_under_the_threads_name() {
+        let (to, from) = std::sync::mpsc::channel();
+        let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        assert!(start(c"fifteen-letters", move || to.send(name()).unwrap()));
+        assert_eq!(from.recv().as_deref(), Ok("fifteen-letters\n"));
     }
 }
