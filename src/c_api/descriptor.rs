@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::describe::{self, named};
-use super::guard::{guard, guard_with_results, require};
+use super::guard::{guard_often, require};
 use crate::descriptor::attribute::{Incoming, Outgoing};
 use crate::descriptor::{DESCRIPTORS, Descriptor};
 use crate::ffi::{
@@ -29,18 +29,19 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     descriptorType: raw::hipdnnBackendDescriptorType_t,
     descriptor: *mut hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe =
-        move || format!("descriptorType={}, descriptor={descriptor:p}", named::<Kind>(descriptorType));
-    let body = || {
-        require!(descriptor);
-        let created = Descriptor::create(descriptorType)?;
-        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
-        unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
-        Ok(())
-    };
-    // SAFETY: the call succeeded, so the pointer is not null and was written.
-    let results = move || format!("descriptor={:p}", unsafe { descriptor.read_unaligned() });
-    guard_with_results("hipdnnBackendCreateDescriptor", describe, body, results)
+    guard_often!(
+        "hipdnnBackendCreateDescriptor",
+        move || format!("descriptorType={}, descriptor={descriptor:p}", named::<Kind>(descriptorType)),
+        || {
+            require!(descriptor);
+            let created = Descriptor::create(descriptorType)?;
+            // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
+            unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+            Ok(())
+        },
+        // SAFETY: the call succeeded, so the pointer is not null and was written.
+        move || format!("descriptor={:p}", unsafe { descriptor.read_unaligned() })
+    )
 }
 
 /// Destroys a descriptor. What it shares with other descriptors stays alive with them, so the order of destruction is free.
@@ -54,13 +55,14 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
 pub extern "C" fn hipdnnBackendDestroyDescriptor(
     descriptor: hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    guard(
+    guard_often!(
         "hipdnnBackendDestroyDescriptor",
         move || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             DESCRIPTORS.remove(descriptor.addr())
         },
+        String::new,
     )
 }
 
@@ -85,27 +87,31 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
     executionPlan: hipdnnBackendDescriptor_t,
     variantPack: hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe = move || {
-        format!(
-            "handle={}, executionPlan={}, variantPack={}",
-            describe::handle(handle.cast()),
-            describe::descriptor(executionPlan.cast()),
-            describe::descriptor(variantPack.cast())
-        )
-    };
-    guard("hipdnnBackendExecute", describe, || {
-        require!(handle);
-        require!(executionPlan);
-        require!(variantPack);
-        with_handles([handle.addr(), executionPlan.addr(), variantPack.addr()], |using| {
-            let session = using.find::<0, _>(&HANDLES)?;
-            let plan = using.find::<1, _>(&DESCRIPTORS)?;
-            let pack = using.find::<2, _>(&DESCRIPTORS)?;
-            plan.check_plan()?;
-            pack.check_variant_pack()?;
-            plan.plan()?.execute(executionPlan.addr(), session, pack.variant_pack()?)
-        })
-    })
+    guard_often!(
+        "hipdnnBackendExecute",
+        move || {
+            format!(
+                "handle={}, executionPlan={}, variantPack={}",
+                describe::handle(handle.cast()),
+                describe::descriptor(executionPlan.cast()),
+                describe::descriptor(variantPack.cast())
+            )
+        },
+        || {
+            require!(handle);
+            require!(executionPlan);
+            require!(variantPack);
+            with_handles([handle.addr(), executionPlan.addr(), variantPack.addr()], |using| {
+                let session = using.find::<0, _>(&HANDLES)?;
+                let plan = using.find::<1, _>(&DESCRIPTORS)?;
+                let pack = using.find::<2, _>(&DESCRIPTORS)?;
+                plan.check_plan()?;
+                pack.check_variant_pack()?;
+                plan.plan()?.execute(executionPlan.addr(), session, pack.variant_pack()?)
+            })
+        },
+        String::new
+    )
 }
 
 /// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Finalizing a graph or a variant pack again
@@ -120,13 +126,14 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
 ///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin reports success without a usable result.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
-    guard(
+    guard_often!(
         "hipdnnBackendFinalize",
         move || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             Descriptor::alone(descriptor.addr(), Descriptor::finalize)
         },
+        String::new,
     )
 }
 
@@ -160,39 +167,47 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
     elementCount: *mut i64,
     arrayOfElements: *mut c_void,
 ) -> raw::hipdnnStatus_t {
-    let describe = move || {
-        format!(
-            "descriptor={}, attributeName={}, attributeType={}, requestedElementCount={requestedElementCount}, \
+    guard_often!(
+        "hipdnnBackendGetAttribute",
+        move || {
+            format!(
+                "descriptor={}, attributeName={}, attributeType={}, requestedElementCount={requestedElementCount}, \
              elementCount={elementCount:p}, arrayOfElements={arrayOfElements:p}",
-            describe::descriptor(descriptor.cast()),
-            named::<Name>(attributeName),
-            named::<Type>(attributeType)
-        )
-    };
-    let body = || {
-        require!(descriptor);
-        // SAFETY: this function requires what `Outgoing::new` does: the array has room for the elements requested, and the count is null
-        // or writable.
-        let outgoing = unsafe {
-            Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
-        };
-        Descriptor::with_access(descriptor.addr(), |descriptor, access| descriptor.get(access, &outgoing))
-    };
-    let results = move || {
-        // SAFETY: the pointer is null or writable, and a call that succeeds has written it.
-        let count = (!elementCount.is_null()).then(|| unsafe { elementCount.read_unaligned() });
-        let told =
-            count.map_or_else(|| "elementCount=null".to_owned(), |count| format!("elementCount={count}"));
-        if arrayOfElements.is_null() || requestedElementCount <= 0 {
-            return told;
+                describe::descriptor(descriptor.cast()),
+                named::<Name>(attributeName),
+                named::<Type>(attributeType)
+            )
+        },
+        || {
+            require!(descriptor);
+            // SAFETY: this function requires what `Outgoing::new` does: the array has room for the elements requested, and the count is null
+            // or writable.
+            let outgoing = unsafe {
+                Outgoing::new(
+                    attributeName,
+                    attributeType,
+                    requestedElementCount,
+                    elementCount,
+                    arrayOfElements,
+                )
+            };
+            Descriptor::with_access(descriptor.addr(), |descriptor, access| descriptor.get(access, &outgoing))
+        },
+        move || {
+            // SAFETY: the pointer is null or writable, and a call that succeeds has written it.
+            let count = (!elementCount.is_null()).then(|| unsafe { elementCount.read_unaligned() });
+            let told =
+                count.map_or_else(|| "elementCount=null".to_owned(), |count| format!("elementCount={count}"));
+            if arrayOfElements.is_null() || requestedElementCount <= 0 {
+                return told;
+            }
+            // Without a count one value was read.
+            let count = count.unwrap_or(1).min(requestedElementCount);
+            // SAFETY: the call wrote that many elements of the attribute's type.
+            let elements = unsafe { describe::elements(attributeType, count, arrayOfElements) };
+            format!("{told}, arrayOfElements={elements}")
         }
-        // Without a count one value was read.
-        let count = count.unwrap_or(1).min(requestedElementCount);
-        // SAFETY: the call wrote that many elements of the attribute's type.
-        let elements = unsafe { describe::elements(attributeType, count, arrayOfElements) };
-        format!("{told}, arrayOfElements={elements}")
-    };
-    guard_with_results("hipdnnBackendGetAttribute", describe, body, results)
+    )
 }
 
 /// Sets an attribute of an open descriptor. Values are copied and descriptors shared, so the caller may destroy them
@@ -221,26 +236,29 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
     elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> raw::hipdnnStatus_t {
-    let describe = move || {
-        format!(
-            "descriptor={}, attributeName={}, attributeType={}, elementCount={elementCount}, \
+    guard_often!(
+        "hipdnnBackendSetAttribute",
+        move || {
+            format!(
+                "descriptor={}, attributeName={}, attributeType={}, elementCount={elementCount}, \
              arrayOfElements={arrayOfElements:p}",
-            describe::descriptor(descriptor.cast()),
-            named::<Name>(attributeName),
-            named::<Type>(attributeType)
-        )
-    };
-    let body = || {
-        require!(descriptor);
-        // SAFETY: this function requires what `Incoming::new` does: the array is null or has the elements stated.
-        let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
-        Descriptor::alone(descriptor.addr(), |descriptor, access| descriptor.set(access, &incoming))
-    };
-    // Logged after the call: only accepted elements are known to match the type and count.
-    let results = move || {
-        // SAFETY: the elements were read, by their type and number.
-        let elements = unsafe { describe::elements(attributeType, elementCount, arrayOfElements) };
-        format!("arrayOfElements={elements}")
-    };
-    guard_with_results("hipdnnBackendSetAttribute", describe, body, results)
+                describe::descriptor(descriptor.cast()),
+                named::<Name>(attributeName),
+                named::<Type>(attributeType)
+            )
+        },
+        || {
+            require!(descriptor);
+            // SAFETY: this function requires what `Incoming::new` does: the array is null or has the elements stated.
+            let incoming =
+                unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
+            Descriptor::alone(descriptor.addr(), |descriptor, access| descriptor.set(access, &incoming))
+        },
+        // Logged after the call: only accepted elements are known to match the type and count.
+        move || {
+            // SAFETY: the elements were read, by their type and number.
+            let elements = unsafe { describe::elements(attributeType, elementCount, arrayOfElements) };
+            format!("arrayOfElements={elements}")
+        }
+    )
 }

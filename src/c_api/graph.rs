@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::bytes::{check_size, give_bytes};
-use super::guard::{guard, require};
+use super::guard::{guard, guard_often, require};
 use crate::descriptor::Descriptor;
 use crate::ffi::{hipdnnBackendDescriptor_t, raw};
 
@@ -27,22 +27,26 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeGraph_ext(
     serializedGraph: *const u8,
     graphByteSize: usize,
 ) -> raw::hipdnnStatus_t {
-    let describe = move || {
-        format!(
-            "descriptor={descriptor:p}, serializedGraph={serializedGraph:p}, graphByteSize={graphByteSize}"
-        )
-    };
-    guard("hipdnnBackendCreateAndDeserializeGraph_ext", describe, || {
-        require!(descriptor);
-        require!(serializedGraph);
-        check_size("graphByteSize", graphByteSize)?;
-        // SAFETY: the bytes are readable, and the size is one that a slice can have.
-        let bytes = unsafe { std::slice::from_raw_parts(serializedGraph, graphByteSize) };
-        let created = Descriptor::enter_graph_from_bytes(bytes)?;
-        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
-        unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
-        Ok(())
-    })
+    guard_often!(
+        "hipdnnBackendCreateAndDeserializeGraph_ext",
+        move || {
+            format!(
+                "descriptor={descriptor:p}, serializedGraph={serializedGraph:p}, graphByteSize={graphByteSize}"
+            )
+        },
+        || {
+            require!(descriptor);
+            require!(serializedGraph);
+            check_size("graphByteSize", graphByteSize)?;
+            // SAFETY: the bytes are readable, and the size is one that a slice can have.
+            let bytes = unsafe { std::slice::from_raw_parts(serializedGraph, graphByteSize) };
+            let created = Descriptor::enter_graph_from_bytes(bytes)?;
+            // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
+            unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+            Ok(())
+        },
+        String::new
+    )
 }
 
 /// Gets the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.

@@ -29,7 +29,17 @@ pub fn guard_with_results(
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
     // One call of `body`, so that it is inlined into the C function.
-    let is_told = log::is_watched(Severity::HIPDNN_SEV_INFO);
+    run(log::is_watched(Severity::HIPDNN_SEV_INFO), name, describe, body, results)
+}
+
+#[inline(always)]
+fn run(
+    is_told: bool,
+    name: &'static str,
+    describe: impl FnOnce() -> String,
+    body: impl FnOnce() -> Result<()>,
+    results: impl FnOnce() -> String,
+) -> raw::hipdnnStatus_t {
     let mut call = None;
     if is_told {
         call = tell_call(name, describe);
@@ -48,6 +58,36 @@ pub fn guard_with_results(
         Ok(Err(error)) => fail(name, &error),
         Err(panic) => fail(name, &panicked(&*panic)),
     }
+}
+
+/// A call that is not logged, for [`guard_often`].
+#[inline(always)]
+pub fn untold(name: &'static str, body: impl FnOnce() -> Result<()>) -> raw::hipdnnStatus_t {
+    run(false, name, String::new, body, String::new)
+}
+
+/// A call that is logged or traced, for [`guard_often`].
+#[cold]
+#[inline(never)]
+pub fn told(
+    name: &'static str,
+    describe: impl FnOnce() -> String,
+    body: impl FnOnce() -> Result<()>,
+    results: impl FnOnce() -> String,
+) -> raw::hipdnnStatus_t {
+    run(true, name, describe, body, results)
+}
+
+/// [`guard_with_results`] for functions that programs call most. The body is compiled twice: a call that is not logged puts nothing
+/// aside for a log.
+macro_rules! guard_often {
+    ($name:literal, $describe:expr, $body:expr, $results:expr $(,)?) => {
+        if $crate::log::is_watched($crate::ffi::hipdnnSeverity_t::HIPDNN_SEV_INFO) {
+            $crate::c_api::guard::told($name, $describe, $body, $results)
+        } else {
+            $crate::c_api::guard::untold($name, $body)
+        }
+    };
 }
 
 /// Installs fork protection and starts the trace before the first line is logged, so that the trace misses no call.
@@ -110,4 +150,4 @@ macro_rules! require {
     };
 }
 
-pub(super) use require;
+pub(super) use {guard_often, require};

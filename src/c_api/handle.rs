@@ -1,6 +1,6 @@
 //! Handles: a stream, and the plugins that serve it.
 
-use super::guard::{guard, guard_with_results, require};
+use super::guard::{guard, guard_often, require};
 use crate::ffi::{hipStream_t, hipdnnHandle_t, raw};
 use crate::handle as handles;
 
@@ -23,7 +23,7 @@ use crate::handle as handles;
 /// `handle` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdnnStatus_t {
-    guard_with_results(
+    guard_often!(
         "hipdnnCreate",
         move || format!("handle={handle:p}"),
         || {
@@ -48,13 +48,14 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
-    guard(
+    guard_often!(
         "hipdnnDestroy",
         move || format!("handle={handle:p}"),
         || {
             require!(handle);
             handles::destroy(handle.addr())
         },
+        String::new,
     )
 }
 

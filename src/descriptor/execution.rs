@@ -29,7 +29,7 @@ impl FrozenPlan {
     /// Passes the plan, whose handle is `own`, and the memory of its tensors to the plugin, with the plugin handle of `session`.
     ///
     /// Returns when the plugin does, possibly before the work is done. Takes no lock and allocates nothing.
-    #[inline]
+    #[inline(always)]
     pub fn execute(&self, own: usize, session: &Session, pack: &Pack) -> Result<()> {
         if log::is_watched(Severity::HIPDNN_SEV_WARN) {
             return self.execute_and_tell(own, session, pack);

@@ -153,6 +153,7 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// Removes an object; it is dropped now, or when the last call that uses it ends.
+    #[inline(always)]
     pub fn remove(&'static self, handle: usize) -> Result<()> {
         let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
         if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
