@@ -79,6 +79,8 @@ impl Pool {
     /// The loop of a thread of the pool.
     fn serve(&self, index: usize) {
         self.processors.join();
+        // A thread often starts on the processor of the one that makes the plan, which polling would keep waiting.
+        self.team.rest(0);
         self.team.serve(index + 1, sync::goes_on);
     }
 }

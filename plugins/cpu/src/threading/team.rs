@@ -266,7 +266,7 @@ impl Team {
     }
 
     /// Sleeps until woken, unless there is a newer offer than `seen`.
-    fn rest(&self, seen: u64) {
+    pub(crate) fn rest(&self, seen: u64) {
         let sleepers = self.sleepers();
         self.sleep.0.threads.fetch_add(1, Ordering::SeqCst);
         // A caller that offers work after this sees a sleeping thread.
