@@ -94,19 +94,27 @@ def test_devices_say_what_computes():
         raise AssertionError("a session of a GPU alone takes device=cpu")
 
 
+def bound_runs(own, given, want):
+    """Runs a session whose input and output are bound on the GPU."""
+    binding = own.io_binding()
+    for name, array in given.items():
+        binding.bind_ortvalue_input(name, on_gpu(array))
+    out = on_gpu(np.zeros((5, 16), np.float32))
+    binding.bind_ortvalue_output("y", out)
+    for _ in range(3):
+        own.run_with_iobinding(binding)
+        close(out.numpy(), want)
+
+
 def test_tensors_are_bound_on_the_gpu():
     for rows in (5, "rows"):
         model, given = network(rows), feeds(5)
-        want = provider.plain(model).run(None, given)[0]
-        own = session(model, device="gpu")
-        binding = own.io_binding()
-        for name, array in given.items():
-            binding.bind_ortvalue_input(name, on_gpu(array))
-        out = on_gpu(np.zeros((5, 16), np.float32))
-        binding.bind_ortvalue_output("y", out)
-        for _ in range(3):
-            own.run_with_iobinding(binding)
-            close(out.numpy(), want)
+        bound_runs(session(model, device="gpu"), given, provider.plain(model).run(None, given)[0])
+
+
+def test_tensors_on_the_gpu_reach_sessions_of_the_host():
+    model, given = network(5), feeds(5)
+    bound_runs(session(model, device="cpu"), given, provider.plain(model).run(None, given)[0])
 
 
 def test_outputs_stay_and_go_on():

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::compiled::{Chain, Input, Output, Residence};
 use crate::failure::{Failure, Result};
-use crate::gpu::is_on_gpu;
+use crate::gpu::{Copies, is_on_gpu};
 use crate::model::Element;
 use crate::ort::*;
 use crate::threads;
@@ -29,8 +29,10 @@ impl Compute {
     fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
         let (ort, api) = (self.ort, self.ort.api);
         let count = self.subgraph.model().inputs.len();
+        let mut copies = Copies::new(ort);
         // SAFETY: the context is alive during the call, as are all values that it returns.
-        let inputs = (0..count).map(|at| unsafe { self.input(context, at) }).collect::<Result<Vec<_>>>()?;
+        let inputs = (0..count).map(|at| unsafe { self.input(context, at, &mut copies) });
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let output = |at: usize, dims: &[i64]| {
             // SAFETY: the context is alive, the dimensions have the given number, and the value is that of the output.
             unsafe {
@@ -40,7 +42,10 @@ impl Compute {
                 let data = ort.value("the memory of an output", ptr::null_mut(), |to| {
                     api.GetTensorMutableData(value, to)
                 })?;
-                Ok(Output { data, is_on_gpu: self.may_be_on_gpu() && is_on_gpu(ort, value) })
+                if self.may_be_on_gpu() {
+                    return Ok(Output { data, is_on_gpu: is_on_gpu(ort, value) });
+                }
+                Ok(Output { data: copies.output(value, data)?, is_on_gpu: false })
             }
         };
         // The engine's threads, if possible: the session's would poll beside them afterwards.
@@ -56,12 +61,14 @@ impl Compute {
             // SAFETY: the context is that of this call.
             Some(threads) => unsafe { threads.lend(ort, context, execute) },
             None => execute(),
-        }
+        }?;
+        // SAFETY: the run has ended, and ONNX Runtime's values live as long as the call.
+        unsafe { copies.send() }
     }
 
     /// # Safety
     /// The context is that of a call on this thread.
-    unsafe fn input(&self, context: *mut OrtKernelContext, at: usize) -> Result<Input> {
+    unsafe fn input(&self, context: *mut OrtKernelContext, at: usize, copies: &mut Copies) -> Result<Input> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the context is that of a call, as this function requires, and the function writes only to the local that `value`
         // passes.
@@ -109,7 +116,13 @@ impl Compute {
         let data =
             ort.value("an input's memory", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
         // SAFETY: the value is an input of this call, alive until it returns.
-        let is_on_gpu = self.may_be_on_gpu() && unsafe { is_on_gpu(ort, value) };
+        let (data, is_on_gpu) = unsafe {
+            if self.may_be_on_gpu() {
+                (data, is_on_gpu(ort, value))
+            } else {
+                (copies.input(value, data)?, false)
+            }
+        };
         Ok(Input { dims, element: Element::from_onnx(element), data, is_on_gpu })
     }
 

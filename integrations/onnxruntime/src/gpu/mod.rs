@@ -2,6 +2,7 @@
 //! and the application.
 
 mod allocator;
+mod copies;
 mod pool;
 mod transfer;
 
@@ -16,6 +17,7 @@ use crate::options::Device;
 use crate::ort::*;
 
 pub use allocator::Allocator;
+pub use copies::Copies;
 pub use transfer::Transfer;
 
 /// `OrtHardwareDeviceType_GPU`, and `OrtMemoryInfoDeviceType_GPU`.
@@ -194,4 +196,19 @@ pub unsafe fn is_on_gpu(ort: Ort, value: *const OrtValue) -> bool {
             && ort.ep.MemoryDevice_GetDeviceType(device) == GPU
             && ort.ep.MemoryDevice_GetMemoryType(device) == DEFAULT
     }
+}
+
+/// The GPU whose memory holds a tensor that is on one.
+///
+/// # Safety
+/// The value is a tensor that is alive.
+unsafe fn gpu_of(ort: Ort, value: *const OrtValue) -> Result<Gpu> {
+    // SAFETY: the value is a tensor that is alive, as this function requires; its device lives as long.
+    let vendor = unsafe { ort.ep.MemoryDevice_GetVendorId(ort.ep.Value_GetMemoryDevice(value)) };
+    if ![AMD, NVIDIA, VULKAN].iter().any(|(known, _)| vendor == *known) {
+        return Err(Failure::argument(format!(
+            "hipDNN: a tensor is in the memory of a device of vendor {vendor:#x}, expected the host's, or that of an AMD, NVIDIA or Vulkan device"
+        )));
+    }
+    opened(vendor == VULKAN.0)
 }

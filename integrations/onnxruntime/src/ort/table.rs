@@ -141,6 +141,7 @@ table! {
         8 since 23 MemoryDevice_AreEqual(a: *const OrtMemoryDevice, b: *const OrtMemoryDevice) -> bool;
         9 since 23 MemoryDevice_GetDeviceType(device: *const OrtMemoryDevice) -> c_int;
         10 since 23 MemoryDevice_GetMemoryType(device: *const OrtMemoryDevice) -> c_int;
+        11 since 23 MemoryDevice_GetVendorId(device: *const OrtMemoryDevice) -> u32;
         16 since 24 CreateHardwareDevice(kind: c_int, vendor: u32, number: u32, name: *const c_char, metadata: *const OrtKeyValuePairs, device: *mut *mut OrtHardwareDevice) -> Status;
         17 since 24 ReleaseHardwareDevice(device: *mut OrtHardwareDevice);
         65 since 25 CreateProfilingEvent(category: c_int, process: i32, thread: i32, name: *const c_char, begun: i64, duration: i64, keys: *const *const c_char, values: *const *const c_char, count: usize, event: *mut *mut OrtProfilingEvent) -> Status;
