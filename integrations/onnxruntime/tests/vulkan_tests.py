@@ -101,7 +101,9 @@ def test_images_are_resized_there():
     for seed, (dims, factors) in enumerate(cases):
         for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
             x = np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
-            x.flat[x.size // 2], x.flat[0], x.flat[-1] = np.nan, np.inf, -np.inf
+            # Along an axis that keeps its size CPUExecutionProvider multiplies neighbours by 0, which makes NaN of these.
+            if min(factors[2:]) > 1:
+                x.flat[x.size // 2], x.flat[0], x.flat[-1] = np.nan, np.inf, -np.inf
             model = resizing(dims, factors, mode)
             own = provider.session(model, {"device": "vulkan", "take": "all"})
             close(own.run(None, {"x": x})[0], provider.plain(model).run(None, {"x": x})[0])
@@ -132,10 +134,11 @@ def test_tensors_stay_between_sessions():
     want = x
     value = ort.OrtValue.ortvalue_from_numpy(x, "gpu", 0, vendor_id=vendor)
     assert value.device_name().lower() != "cpu" and np.array_equal(value.numpy(), x)
-    for seed in (4, 5, 6):
+    # A session of the host copies them.
+    for seed, device in ((4, "vulkan"), (5, "cpu"), (6, "vulkan")):
         model = chain(seed)
         want = provider.plain(model).run(None, {"x": want})[0]
-        own = provider.session(model, {"device": "vulkan", "take": "all"})
+        own = provider.session(model, {"device": device, "take": "all"})
         binding = own.io_binding()
         binding.bind_ortvalue_input("x", value)
         room = ort.OrtValue.ortvalue_from_numpy(np.zeros((4, 16), np.float32), "gpu", 0, vendor_id=vendor)
