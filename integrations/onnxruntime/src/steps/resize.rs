@@ -1,9 +1,14 @@
 //! Resizing along up to two axes: each element of the result is a weighted sum of neighbours, line by line.
 
+use std::ops::Range;
+
 use super::divided;
 use crate::lowering::{Item, OnHost, Shared, Slab};
 use crate::model::Element;
 use crate::threads::Parallel;
+
+/// The most lines that are kept while an image is enlarged: cubic interpolation has as many.
+const MOST_KEPT: usize = 4;
 
 /// For each element of the result along an axis, the elements of the input that it is made of.
 #[derive(Clone, Debug)]
@@ -130,6 +135,14 @@ impl Resize {
         let inner = self.stays[2];
         let width = second.size() * inner;
         let bytes = (self.line() * first.count + width * second.count) * size_of::<T>();
+        if self.enlarges() {
+            return divided(self.lines(), bytes, parallel, &|range| {
+                // SAFETY: the result has these lines, which only this thread writes.
+                self.enlarge(&items, range, |line, result| {
+                    to.get(0).into_iter().for_each(|to| unsafe { to.put(line * width, result) });
+                });
+            });
+        }
         divided(self.lines(), bytes, parallel, &|range| {
             let (mut between, mut result) = (vec![T::default(); self.line()], vec![T::default(); width]);
             let mut lines: Vec<(&[T], f32)> = Vec::new();
@@ -153,6 +166,68 @@ impl Resize {
                 to.get(0).into_iter().for_each(|to| unsafe { to.put(line * width, &result) });
             }
         })
+    }
+
+    /// Whether each line of the input serves several lines of the result, one after the other.
+    fn enlarges(&self) -> bool {
+        let first = &self.taps[0];
+        // Lines are kept by their place modulo the number of taps.
+        let are_apart = |of: &[usize]| {
+            let mut pairs =
+                of.iter().enumerate().flat_map(|(at, a)| of.iter().skip(at + 1).map(move |b| (a, b)));
+            pairs.all(|(a, b)| a == b || a % first.count != b % first.count)
+        };
+        self.stays[1] == 1
+            && (1..=MOST_KEPT).contains(&first.count)
+            && self.from[0] < first.size()
+            && first.places.chunks(first.count).all(are_apart)
+    }
+
+    /// Lines of the result, each given to `put` with its number: every line of the input is resized once along the second axis, and
+    /// kept while lines of the result need it.
+    fn enlarge<T: Weighted>(&self, items: &[T], range: Range<usize>, mut put: impl FnMut(usize, &[T])) {
+        let [first, second] = &self.taps;
+        let (count, width) = (first.count, second.size() * self.stays[2]);
+        let (mut kept, mut sources) = (vec![T::default(); count * width], [usize::MAX; MOST_KEPT]);
+        let mut result = vec![T::default(); width];
+        let [mut outer, mut at, _] = self.index(range.start);
+        for line in range {
+            for (place, _) in first.of(at) {
+                let (slot, source) = (place % count, outer * self.from[0] + place);
+                let (Some(holds), Some(to)) =
+                    (sources.get_mut(slot), kept.get_mut(slot * width..(slot + 1) * width))
+                else {
+                    continue;
+                };
+                if *holds != source {
+                    *holds = source;
+                    let begin = source * self.line();
+                    self.along(items.get(begin..begin + self.line()).unwrap_or(&[]), to);
+                }
+            }
+            let part = |place: usize| {
+                let slot = place % count;
+                kept.get(slot * width..(slot + 1) * width).unwrap_or(&[])
+            };
+            let mut taps = first.of(at);
+            match (taps.next(), taps.next(), count) {
+                (Some((a, _)), ..) if first.weights.is_empty() => put(line, part(a)),
+                (Some((a, u)), Some((b, v)), 2) => {
+                    sum(&[(part(a), u), (part(b), v)], &mut result);
+                    put(line, &result);
+                }
+                _ => {
+                    let lines: Vec<(&[T], f32)> =
+                        first.of(at).map(|(place, weight)| (part(place), weight)).collect();
+                    sum(&lines, &mut result);
+                    put(line, &result);
+                }
+            }
+            at += 1;
+            if at == first.size() {
+                (outer, at) = (outer + 1, 0);
+            }
+        }
     }
 
     /// Resizes a line along the second axis.
@@ -243,5 +318,78 @@ impl OnHost for Resize {
                 other => Err(format!("elements are {}", other.name())),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Taps with any weights, at places side by side that end at the input's last one.
+    fn taps(count: usize, [from, to]: [usize; 2], next: &mut impl FnMut() -> usize) -> Taps {
+        let first = |at: usize| (at * from / to).min(from - 1);
+        let places =
+            (0..to).flat_map(|at| (0..count).map(move |tap| (first(at) + tap).min(from - 1))).collect();
+        let weights =
+            if count == 1 { Vec::new() } else { (0..to * count).map(|_| next() as f32 / 8.0).collect() };
+        Taps { count, places, weights }
+    }
+
+    /// Sums of these small numbers are exact in any order.
+    #[test]
+    fn enlarged_lines_are_the_weighted_sums_whatever_the_range() {
+        let mut seed = 1_usize;
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed >> 60
+        };
+        for round in 0..60 {
+            let counts = [1 + round % 4, 1 + round / 4 % 3];
+            let from = [1 + next() % 6, 1 + next() % 6];
+            let size = [from[0] + 1 + next(), 1 + next()];
+            let own = [0, 1].map(|axis| taps(counts[axis], [from[axis], size[axis]], &mut next));
+            let resize = Resize { stays: [1 + next() % 3, 1, 1 + round % 3], from, taps: own };
+            assert!(resize.enlarges());
+            let [outer, _, inner] = resize.stays;
+            let items: Vec<f32> = (0..outer * from[0] * from[1] * inner).map(|_| next() as f32).collect();
+            let mut expected = Vec::new();
+            for line in 0..outer * size[0] {
+                for at in 0..size[1] * inner {
+                    let rows = resize.taps[0].of(line % size[0]);
+                    let terms = rows.flat_map(|(row, u)| {
+                        let place = (line / size[0] * from[0] + row) * from[1];
+                        let of_column = move |(column, v)| (place + column, u * v);
+                        resize.taps[1].of(at / inner).map(of_column)
+                    });
+                    expected.push(
+                        terms.map(|(place, weight)| items[place * inner + at % inner] * weight).sum::<f32>(),
+                    );
+                }
+            }
+            let width = size[1] * inner;
+            for parts in [1, 3] {
+                let mut have = vec![f32::NAN; expected.len()];
+                for part in 0..parts {
+                    let range = resize.lines() * part / parts..resize.lines() * (part + 1) / parts;
+                    resize.enlarge(&items, range, |line, result| {
+                        have[line * width..(line + 1) * width].copy_from_slice(result);
+                    });
+                }
+                assert_eq!(have, expected, "{resize:?}");
+            }
+        }
+    }
+
+    /// Lines that are kept at the same place, and images that become smaller, are resized line by line.
+    #[test]
+    fn only_larger_images_with_neighbours_are_enlarged() {
+        let resize = |places: &[usize], from: usize| {
+            let first = Taps { count: 2, places: places.to_vec(), weights: vec![0.5; places.len()] };
+            Resize { stays: [1; 3], from: [from, 2], taps: [first, Taps::all(2)] }.enlarges()
+        };
+        assert_eq!(
+            [resize(&[0, 1, 1, 1], 1), resize(&[0, 2, 1, 2], 1), resize(&[0, 1, 1, 2], 2)],
+            [true, false, false]
+        );
     }
 }
