@@ -302,10 +302,11 @@ impl<T: Functions> Backward<T> {
         // SAFETY: the block has a row of scores and one of slopes for each key, and the areas hold the panel's columns.
         unsafe {
             let right = areas.q_columns.cast_const();
-            PanelGemm { isa, kernel, seen, columns, depth, right }.of(&keys, k, scores);
+            PanelGemm { isa, kernel, seen, columns, depth, right, dots: None }.of(&keys, k, scores);
             self.scores.apply(isa, of.tensors, &of.sequence, *head, seen, &block);
             let right = areas.d_o_columns.cast_const();
-            PanelGemm { isa, kernel, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
+            PanelGemm { isa, kernel, seen, columns, depth: value_depth, right, dots: None }
+                .of(&keys, v, slopes);
         }
         let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
         let (stats, deltas) = (areas.known.cast_const(), areas.known.wrapping_add(columns).cast_const());

@@ -12,6 +12,7 @@ use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
 use crate::attention::softmax::{RowStatistics, Scaling, Softmax, Weight, work};
 use crate::gemm::context::Context;
+use crate::gemm::dots::Dots;
 use crate::gemm::tile::Order;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
@@ -57,6 +58,8 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) statistics: [Option<Rows<T>>; 3],
     /// Whether keys and values are read in place.
     pub(crate) in_place: [bool; 2],
+    /// Computes the scores of single queries.
+    pub(crate) dots: Option<Dots<T>>,
     /// Panels of a head, and parts into which they are divided for the workers.
     pub(crate) panels: usize,
     pub(crate) parts: usize,
@@ -164,6 +167,7 @@ impl<T: Weight> Forward<T> {
             o,
             statistics,
             in_place,
+            dots: None,
             panels,
             parts,
             width: shape.value_depth.next_multiple_of(kernel.lanes),
@@ -346,7 +350,8 @@ impl<T: Weight> Forward<T> {
         let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
         let keys = keys_seen;
         let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
-        let gemm = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
+        let dots = self.dots.map(|dots| (dots, count));
+        let gemm = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right, dots };
         let block = ScoreBlock {
             scores: areas.scores,
             row_stride: columns,

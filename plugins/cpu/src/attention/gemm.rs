@@ -3,13 +3,28 @@
 
 use std::ops::Range;
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::attention::rows::Matrix;
 use crate::attention::scores::{MaskColumns, VisibleKeys};
 use crate::gemm::context::Context;
+use crate::gemm::dots::{DotProducts, Dots, MOST_ROWS, dots_of};
 use crate::gemm::tile::{Order, Tile};
 use crate::simd::isa::Isa;
-use crate::simd::vector::Float;
+use crate::simd::vector::{Float, has_special_cases};
 use crate::threading::partition::part;
+
+/// The most elements of a query whose scores are dot products: some queries stay on the stack.
+const MAX_TERMS: usize = 256;
+
+/// Keys whose scores are computed at once as dot products.
+const MOST_KEYS: usize = 128;
+
+/// The dot products that compute the scores of single queries with this many elements, if they are faster.
+pub(crate) fn dots_for<T: Float>(depth: usize, isa: Isa) -> Option<Dots<T>> {
+    let suits = depth <= MAX_TERMS && size_of::<T>() == size_of::<f32>() && has_special_cases::<T>(isa);
+    dots_of::<T>(DataType::Float).filter(|_| suits)
+}
 
 /// The columns of a panel, and which keys they see.
 pub(crate) struct PanelGemm<'a, T: 'static> {
@@ -22,6 +37,8 @@ pub(crate) struct PanelGemm<'a, T: 'static> {
     pub(crate) depth: usize,
     /// The first row of operand B.
     pub(crate) right: *const T,
+    /// How scores of few queries are computed as dot products with keys, and how many columns are queries.
+    pub(crate) dots: Option<(Dots<T>, usize)>,
 }
 
 impl<T: Float> PanelGemm<'_, T> {
@@ -30,7 +47,11 @@ impl<T: Float> PanelGemm<'_, T> {
     /// # Safety
     /// The processor supports the instruction set, and operands and results are valid.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
-        let Self { isa, kernel, seen, columns, depth, right } = self;
+        let Self { isa, kernel, seen, columns, depth, right, dots } = self;
+        if let Some((dots, queries)) = *dots {
+            // SAFETY: this function requires the instruction set, and valid operands and results.
+            return unsafe { self.by_dots(dots, queries, keys.len(), rows, to) };
+        }
         let Context { rows: most_rows, lanes, .. } = *kernel;
         let vectors = columns / lanes;
         for first in (0..keys.len()).step_by(most_rows) {
@@ -64,6 +85,48 @@ impl<T: Float> PanelGemm<'_, T> {
                         ..Tile::EMPTY
                     };
                     kernel.run(&mut tile, count, end - begin);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> PanelGemm<'_, T> {
+    /// The scores of few queries, which would leave most lanes of a vector empty: each key is read once, from its first
+    /// element to its last one. Columns without a query become 0.
+    ///
+    /// # Safety
+    /// As [`PanelGemm::of`], for keys of at most [`MAX_TERMS`] elements; the columns contain the queries.
+    unsafe fn by_dots(&self, dots: Dots<T>, queries: usize, keys: usize, rows: Matrix<T>, to: *mut T) {
+        let Self { isa, columns, depth, right, .. } = *self;
+        let (mut lhs, mut sums) = ([T::ZERO; MOST_ROWS * MAX_TERMS], [T::ZERO; MOST_ROWS * MOST_KEYS]);
+        // SAFETY: the results have these columns of all keys.
+        unsafe { to.write_bytes(0, keys * columns) };
+        for first in (0..queries).step_by(MOST_ROWS) {
+            let count = (queries - first).min(MOST_ROWS);
+            for (at, value) in lhs.iter_mut().take(count * depth).enumerate() {
+                // SAFETY: operand B has the columns of all terms.
+                *value = unsafe { right.add(at % depth * columns + first + at / depth).read() };
+            }
+            for start in (0..keys).step_by(MOST_KEYS) {
+                let products = DotProducts {
+                    a: lhs.as_ptr(),
+                    a_stride: depth,
+                    rows: count,
+                    b: rows.skip(start).first.cast(),
+                    b_stride: rows.row_stride,
+                    columns: (keys - start).min(MOST_KEYS),
+                    terms: depth,
+                    to: sums.as_mut_ptr(),
+                    to_stride: MOST_KEYS,
+                };
+                // SAFETY: `lhs` has the queries and `sums` room for their scores; the keys are valid, as this function requires.
+                unsafe { dots(isa, &products) };
+                for (row, sums) in sums.chunks_exact(MOST_KEYS).take(count).enumerate() {
+                    for (key, sum) in sums.iter().take(products.columns).enumerate() {
+                        // SAFETY: the results have the key's row and the query's column.
+                        unsafe { to.add((start + key) * columns + first + row).write(*sum) };
+                    }
                 }
             }
         }

@@ -30,6 +30,7 @@ use hipdnn_plugin_planner::in_own_frame;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
+use crate::attention::gemm::dots_for;
 use crate::attention::softmax::work;
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
@@ -48,8 +49,13 @@ pub(crate) fn plan(
     // A query's bits do not depend on those it is computed with.
     let parts = threads.workers(work::<f32>(&attention.shape, isa), usize::MAX).count();
     let grouped = in_own_frame(|| attention.grouped(parts).map(Box::new));
+    // Dot products add in another order: heads that are queries of another head do not decide on them.
+    let is_single = attention.shape.queries == 1 && !threads.batch_invariant;
     let attention = grouped.as_deref().unwrap_or(attention);
-    with_compute!(compute, T => boxed(|| Forward::<T>::plan(attention, isa, threads)))
+    with_compute!(compute, T => boxed(|| {
+        let dots = if is_single { dots_for::<T>(attention.shape.depth, isa) } else { None };
+        Forward::<T>::plan(attention, isa, threads).map(|forward| Forward { dots, ..forward })
+    }))
 }
 
 /// Plans backward attention for an instruction set.
