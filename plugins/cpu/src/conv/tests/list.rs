@@ -386,6 +386,24 @@ fn small_images_divide_among_threads() {
     });
 }
 
+/// Many threads transform no image that they share, unless the choice must not depend on their number.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn many_threads_transform_whole_images() {
+    for isa in Isa::available() {
+        let chosen = |batch, most, deterministic| {
+            let graph = graph(&layer([DataType::Float; 3], batch, [64, 64, 56, 3, 1]), Direction::Forward);
+            let convolution = crate::testing::convolution_of(&graph, &graph.nodes[0].operation);
+            let threads = Threads { most, deterministic, ..Threads::default() };
+            let settings = Settings { threads, ..settings(Algorithm::Automatic, true) };
+            let problem = conv::problem::Problem::new(&convolution, Compute::Single, *isa, settings, None);
+            fastest(problem.operands().unwrap(), *isa, settings).is_some()
+        };
+        assert_eq!(chosen(1, 16, false), !isa.has_whole_vectors(), "{isa:?}");
+        assert!(chosen(1, 4, false) && chosen(16, 16, false) && chosen(1, 16, true), "{isa:?}");
+    }
+}
+
 /// For batches of any size the tile is one that no number of images makes slow: 4 × 4 outputs of a 7 × 7 image fill a quarter of a vector.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -47,6 +47,10 @@ const LONG: f64 = 3e8;
 /// exact.
 const SHARE: f64 = 0.9;
 
+/// With more workers than this that share images, on processors with full 512-bit vector units, transforms take longer than
+/// they save: each element then passes between the caches of several cores.
+const MOST_WORKERS: usize = 8;
+
 /// The numbers of images between which a choice for batches of any size is balanced.
 const BATCHES: [usize; 2] = [1, 16];
 
@@ -104,6 +108,9 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, settings: Settings) -> Opti
     // Other algorithms divide into as many parts as there are workers.
     let time = other(windows.batch) * operands.groups as f64 * Cost::of::<f32>(isa).fused;
     let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
+    if isa.has_whole_vectors() && workers > MOST_WORKERS.max(windows.batch) {
+        return None;
+    }
     let costs = |images: usize| {
         [2, 4].each(|outputs| {
             cost(operands, (images, outputs), isa, constant_weights, workers).unwrap_or(f64::INFINITY)
