@@ -112,6 +112,16 @@ impl Isa {
         false
     }
 
+    /// Whether vectors have 512 bits, but the processor [splits](Isa::has_whole_vectors) operations on them in two.
+    pub(crate) fn splits_vectors(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self == Self::Avx512 && !self.has_whole_vectors()
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Runs a task compiled for this instruction set.
     ///
     /// # Safety

@@ -45,6 +45,17 @@ const CHANNELS_OF_STEM: usize = 4;
 /// With a smaller part of the taps inside the input, the direct convolution is faster.
 const LEAST_MET: f64 = 0.75;
 
+/// On processors that split 512-bit operations: columns of large images; output and input channels with which the direct
+/// convolution is slower for few contiguous columns that are not whole vectors; bytes of weights in the L2 cache; the
+/// output channels up to which other algorithms waste as many columns; the taps that copies suit with any number of output
+/// channels; and the part that is wasted otherwise, as a divisor.
+const LONG: usize = 512;
+const LEAST_WIDE: [usize; 2] = [192, 160];
+const NEAR_WEIGHTS: usize = 300 << 10;
+const FEW_ROWS: usize = 32;
+const FEW_TAPS: usize = 9;
+const WIDE_IN_VAIN: usize = 12;
+
 /// The epilogue if im2col applies: at most two spatial dimensions, operands of the compute type, a single
 /// sub-problem, not too many terms, and an epilogue in registers.
 pub(crate) fn form<T: Float>(
@@ -89,25 +100,62 @@ fn met(operands: &Operands) -> f64 {
     taps.iter().map(rows).sum::<f64>() / taps.len() as f64
 }
 
-/// Whether im2col is probably the fastest algorithm on processors with full 512-bit vector units.
+/// Whether im2col is probably the fastest algorithm.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
+    if isa.has_whole_vectors() { suits_whole::<T>(operands, isa) } else { suits_halves::<T>(operands, isa) }
+}
+
+/// Whether the window has a stride.
+fn is_strided(operands: &Operands) -> bool {
+    operands.windows.stride.iter().any(|stride| *stride > 1)
+}
+
+/// [`suits`] on processors with full 512-bit vector units.
+fn suits_whole<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let kernel = Context::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
-    let windows = &operands.windows;
-    let is_strided = windows.taps.len() > 1 && windows.stride.iter().any(|stride| *stride > 1);
-    let least = match is_strided {
+    let least = match operands.windows.taps.len() > 1 && is_strided(operands) {
         true if operands.channels <= CHANNELS_OF_STEM => LEAST_OF_STEM,
         true => LEAST_STRIDED,
         false => LEAST_ROWS,
     };
-    isa.has_whole_vectors()
-        && operands.rows >= least
+    operands.rows >= least
         && !is_small
         && columns >= kernel.columns()
         && met(operands) >= LEAST_MET
         && in_vain <= columns / MAX_IN_VAIN
+}
+
+/// [`suits`] on processors that split 512-bit operations in two. Multiplications take so long there that copies hardly
+/// matter, unless all of them are short or weights come from beyond the L2 cache.
+fn suits_halves<T: Float>(operands: &Operands, isa: Isa) -> bool {
+    let kernel = Context::<T>::of(isa);
+    if !isa.splits_vectors() {
+        return false;
+    }
+    let Operands { rows, channels, windows, .. } = operands;
+    let (rows, channels) = (*rows, *channels);
+    let [columns, in_vain] = columns(operands, kernel.lanes);
+    let is_long = columns >= LONG;
+    if are_columns::<T>(operands) {
+        let is_small = rows.max(channels) <= SMALL && !pays(operands);
+        let is_wide = rows >= channels.max(LEAST_WIDE[0]) && channels >= LEAST_WIDE[1] && in_vain > 0;
+        return !is_small && rows >= LEAST_ROWS && in_vain <= columns / WIDE_IN_VAIN && (is_long || is_wide);
+    }
+    let (taps, is_stem) = (windows.taps.len(), channels <= CHANNELS_OF_STEM);
+    let weights = rows * channels * taps * size_of::<T>();
+    let most_in_vain = columns / if rows <= FEW_ROWS { MAX_IN_VAIN } else { WIDE_IN_VAIN };
+    // Other algorithms copy an element once for all taps.
+    let is_reused = taps <= FEW_TAPS || rows >= if is_stem { taps } else { 2 * taps };
+    (is_strided(operands) || is_stem)
+        && rows >= LEAST_OF_STEM
+        && is_reused
+        && columns >= kernel.columns()
+        && (is_long || weights <= NEAR_WEIGHTS)
+        && met(operands) >= LEAST_MET
+        && in_vain <= most_in_vain
 }
 
 /// Whether so many columns are wasted that vectors of output channels are faster. Those waste no columns, but
@@ -115,7 +163,8 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
 pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let [columns, in_vain] = columns(operands, Context::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
-    suits::<T>(operands, isa)
+    isa.has_whole_vectors()
+        && suits_whole::<T>(operands, isa)
         && in_vain * divisor > columns
         && operands.channels * operands.windows.taps.len() >= LEAST_TERMS[usize::from(in_vain * 4 > columns)]
 }
