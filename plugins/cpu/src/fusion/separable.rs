@@ -25,6 +25,9 @@ const NEAR: usize = 96 << 10;
 /// With fewer elements in an image on one thread, the result between the convolutions stays in the L2 cache anyway.
 const FAR: usize = if cfg!(test) { 0 } else { 128 << 10 };
 
+/// The same on processors that split 512-bit operations, where reading from the next cache costs less than short tiles.
+const FAR_OF_HALVES: usize = if cfg!(test) { 0 } else { 512 << 10 };
+
 /// The same with several threads, each of which would read what others wrote.
 const FAR_OF_OTHERS: usize = if cfg!(test) { 0 } else { 32 << 10 };
 
@@ -87,7 +90,7 @@ impl Fusion<'_> {
             return None;
         }
         let time = time(depthwise, pointwise, isa);
-        let bands = bands(depthwise, pointwise, settings.threads, time)?;
+        let bands = bands(depthwise, pointwise, (isa, settings.threads), time)?;
         let mut before = self.clone();
         before.truncate_to(largest);
         let after = self.following(index, taken);
@@ -211,7 +214,12 @@ fn time(depthwise: &Convolution, pointwise: &Convolution, isa: Isa) -> f64 {
 }
 
 /// The bands in which both convolutions are computed; `None` if they are not such convolutions, or if it does not pay.
-fn bands(depthwise: &Convolution, pointwise: &Convolution, threads: Threads, time: f64) -> Option<Bands> {
+fn bands(
+    depthwise: &Convolution,
+    pointwise: &Convolution,
+    (isa, threads): (Isa, Threads),
+    time: f64,
+) -> Option<Bands> {
     let of = |c: &Convolution| (c.direction, c.spatial) == (Direction::Forward, 2);
     let is_depthwise = of(depthwise) && depthwise.in_channels == 1 && depthwise.groups > 1;
     let is_pointwise = of(pointwise)
@@ -230,7 +238,11 @@ fn bands(depthwise: &Convolution, pointwise: &Convolution, threads: Threads, tim
     let of_line = channels.checked_mul(size[1])?;
     // The choice must not depend on the number of threads where bits must not.
     let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
-    let far = if workers > 1 { FAR_OF_OTHERS } else { FAR };
+    let far = match workers {
+        1 if isa.splits_vectors() => FAR_OF_HALVES,
+        1 => FAR,
+        _ => FAR_OF_OTHERS,
+    };
     let rows = best_rows(size, of_line)?;
     let bands = Bands { batch: depthwise.batch, channels, size, rows };
     let count = depthwise.batch * (size[0] / rows);
