@@ -7,8 +7,9 @@ use hipdnn::hardware::{Gpu, HostMemory};
 use crate::failure::Result;
 use crate::memory::Memory;
 
-/// The most blocks that are kept.
-const MOST: usize = 4;
+/// The most blocks that are kept, a few for each of several threads, and their bytes.
+const MOST: usize = 32;
+const MOST_BYTES: usize = 256 << 20;
 
 /// A block of host memory.
 pub enum Staging {
@@ -66,8 +67,17 @@ impl Idle {
     pub fn keep(&self, blocks: Vec<Staging>) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         idle.extend(blocks);
-        let more = idle.len().saturating_sub(MOST);
-        idle.drain(..more);
+        let mut left = MOST_BYTES;
+        let is_kept = |block: &&Staging| {
+            left = left.saturating_sub(block.bytes());
+            left > 0
+        };
+        let kept = idle.iter().rev().take(MOST).take_while(is_kept).count();
+        let more = idle.len() - kept;
+        let surplus: Vec<Staging> = idle.drain(..more).collect();
+        drop(idle);
+        // Freeing pinned memory may wait for the GPU.
+        drop(surplus);
     }
 }
 
@@ -89,5 +99,7 @@ mod tests {
         idle.keep(blocks.into());
         idle.keep((0..MOST).map(|_| take(8192)).collect());
         assert!(idle.0.lock().unwrap().iter().all(|block| block.bytes() == 8192));
+        idle.keep(vec![take(MOST_BYTES / 2), take(MOST_BYTES)]);
+        assert!(idle.0.lock().unwrap().is_empty());
     }
 }
