@@ -54,8 +54,8 @@ impl Best {
 }
 
 /// Whether a graph is a depthwise convolution in 16 bits with a small filter and channels first, alone or with pointwise operations. cuDNN
-/// compiles a kernel of 150 to 250 ms for each, one at a time (12 in EfficientNet), which at best saves the time of the bias and the activation
-/// that it leaves to another kernel (benches/results/depthwise_gpu.csv).
+/// compiles one for each within 150 to 250 ms, one at a time (12 in EfficientNet). Its kernel is faster by at most the time of the second one
+/// that adds bias and activation (benches/results/depthwise_gpu.csv).
 fn is_small_depthwise(graph: &Graph) -> bool {
     const MOST_TAPS: i64 = 25;
     let mut others = graph.nodes.iter().filter(|node| !matches!(node.operation, Operation::Pointwise(_)));
@@ -123,7 +123,7 @@ mod tests {
         let (first, last) = ([256, 64, 8, 1], [256, 1, 32, 4]);
         assert_eq!(best(DataType::Half, 1, 3, first), Best::Generated);
         assert_eq!(best(DataType::Bfloat16, 1, 5, first), Best::Generated);
-        // cuDNN's kernels are faster with large filters, and there with channels last.
+        // cuDNN's kernels are faster with large filters, and with channels last.
         assert_eq!(best(DataType::Half, 1, 7, first), Best::Unknown);
         assert_eq!(best(DataType::Half, 1, 3, last), Best::Unknown);
         assert_eq!(best(DataType::Half, 4, 3, first), Best::Unknown);

@@ -134,7 +134,9 @@ pub fn divide(
         return program.divide(name);
     }
     let accepts = |graph: &Graph| is_known(library, engines, graph);
-    program.divide_into_parts(name, &accepts, engines.has_library())
+    // Generated kernels read any layout.
+    let packs = |graph: &Graph| engines.has_cudnn() && !matches!(Best::of(graph), Best::Generated);
+    program.divide_into_parts(name, &accepts, engines.has_library(), &packs)
 }
 
 /// The key of graphs that share a plan.
@@ -258,6 +260,31 @@ mod tests {
             assert!(is_left_alone(more, float, 64) && is_left_alone(more, half, 64), "{more:?}");
             assert!(!is_left_alone(more, half, 1), "{more:?}");
         }
+    }
+
+    #[test]
+    fn a_convolution_in_groups_is_not_one_function() {
+        let of = |channels_of_filter: i64| {
+            let numbers = || vec![0, 0];
+            let conv = ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: numbers(),
+                post_padding: numbers(),
+                stride: vec![1, 1],
+                dilation: vec![1, 1],
+                conv_mode: ConvMode::CrossCorrelation,
+            };
+            let nodes =
+                vec![Node::single(conv), Node::single(Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4))];
+            let sizes = [[1, 4, 8, 8], [4, channels_of_filter, 1, 1], [1, 4, 8, 8], [1, 4, 8, 8]];
+            let tensors =
+                sizes.iter().zip(1..).map(|(dims, uid)| Tensor::packed(uid, DataType::Float, dims)).collect();
+            is_one_function(&Graph { nodes, tensors, ..Graph::default() })
+        };
+        assert!(of(4));
+        assert!(!of(2));
     }
 
     #[test]

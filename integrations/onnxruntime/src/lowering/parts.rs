@@ -17,16 +17,18 @@ const MOST: usize = 8;
 type Part = Vec<usize>;
 
 impl Program {
-    /// Divides the program into accepted graphs; single operations are not asked about. A library may multiply matrices, one batch a call.
+    /// Divides the program into accepted graphs; single operations are not asked about. A library may multiply matrices, one batch a call, and
+    /// pack images with gaps in graphs that `packs` names, more slowly than a copy.
     pub fn divide_into_parts(
         &self,
         name: &str,
         accepts: &dyn Fn(&Graph) -> bool,
         by_library: bool,
+        packs: &dyn Fn(&Graph) -> bool,
     ) -> Result<Graphs, String> {
         let mut aligned = if by_library { self.batched()? } else { self.clone() };
         aligned.is_aligned = true;
-        aligned.packed_where_refused(accepts, by_library)?.divided(name, accepts)
+        aligned.packed_where_refused(accepts, packs)?.divided(name, accepts)
     }
 
     fn divided(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
@@ -152,7 +154,7 @@ impl Program {
     fn packed_where_refused(
         &self,
         accepts: &dyn Fn(&Graph) -> bool,
-        by_library: bool,
+        packs: &dyn Fn(&Graph) -> bool,
     ) -> Result<Self, String> {
         let uses = self.uses();
         let mut packed = self.clone();
@@ -168,8 +170,7 @@ impl Program {
             if pointwise(step).is_some() || loose.is_empty() {
                 loose.clear();
             } else if !is(&|graph| !accepts(graph)) {
-                let image = self.image_with_gaps(operation).filter(|_| by_library);
-                loose = image.filter(|_| is(&|graph| !graph.suits_generated_kernels())).into_iter().collect();
+                loose = self.image_with_gaps(operation).filter(|_| is(packs)).into_iter().collect();
             }
             if loose.is_empty() {
                 packed.steps.push(step.clone());
@@ -202,7 +203,7 @@ impl Program {
     fn image_with_gaps(&self, operation: &Operation) -> Option<i64> {
         let Operation::ConvolutionForward(of) = operation else { return None };
         let view = self.view(of.x)?;
-        (!view.is_packed() && !view.is_channels_last()).then_some(of.x)
+        (!view.is_packed() && view.strides.get(1) != Some(&1)).then_some(of.x)
     }
 
     /// The graph of a step alone.
@@ -268,7 +269,7 @@ mod tests {
     fn what_follows_a_product_is_its_epilogue_as_far_as_it_is_accepted() {
         let parts = |most: usize| {
             let accepts = |graph: &Graph| graph.nodes.len() <= most;
-            nodes(&program(&x(), false).divide_into_parts("n", &accepts, true).unwrap())
+            nodes(&program(&x(), false).divide_into_parts("n", &accepts, true, &|_| false).unwrap())
         };
         assert_eq!(parts(3), [["product", "sum", "relu"]]);
         assert_eq!(parts(2), [vec!["product", "sum"], vec!["relu"]]);
@@ -278,13 +279,13 @@ mod tests {
             let is_pointwise = |node: &Node| matches!(node.operation, Operation::Pointwise(_));
             graph.nodes.len() == 3 || graph.nodes.iter().all(is_pointwise)
         };
-        let graphs = program(&x(), false).divide_into_parts("n", &is_whole, true).unwrap();
+        let graphs = program(&x(), false).divide_into_parts("n", &is_whole, true, &|_| false).unwrap();
         assert_eq!(nodes(&graphs), [["product", "sum", "relu"]]);
     }
 
     #[test]
     fn what_is_read_in_another_form_is_in_memory() {
-        let graphs = program(&x(), true).divide_into_parts("n", &|_| true, true).unwrap();
+        let graphs = program(&x(), true).divide_into_parts("n", &|_| true, true, &|_| false).unwrap();
         assert_eq!(nodes(&graphs), [vec!["product"], vec!["sum", "relu"]]);
         assert!(graphs.scratch >= 64);
     }
@@ -296,7 +297,7 @@ mod tests {
             let is_product = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Matmul(_)));
             !is_product || graph.tensors.iter().all(|tensor| tensor.strides == [4, 1])
         };
-        let graphs = program(&turned, false).divide_into_parts("n", &is_packed, true).unwrap();
+        let graphs = program(&turned, false).divide_into_parts("n", &is_packed, true, &|_| false).unwrap();
         assert_eq!(nodes(&graphs), [vec!["copy"], vec!["product", "sum", "relu"]]);
         let all = graphs.stages.iter().filter_map(|stage| match &stage.work {
             Work::Graph { graph, .. } => Some(graph),
@@ -308,9 +309,9 @@ mod tests {
 
     #[test]
     fn some_channels_of_an_image_are_copied_for_a_library() {
-        let parts = |channels: i64, groups: i64, by_library: bool| {
+        let parts = |channels: i64, packs: bool| {
             let mut program = Program::default();
-            let sizes = [[2, 8, 4, 4], [channels, channels / groups, 1, 1]];
+            let sizes = [[2, 8, 4, 4], [channels, channels, 1, 1]];
             for dims in &sizes {
                 program.input(Element::Float, dims, false);
             }
@@ -330,12 +331,10 @@ mod tests {
             };
             program.node("conv", conv.into()).unwrap();
             program.finish(std::slice::from_ref(&y)).unwrap();
-            nodes(&program.divide_into_parts("n", &|_| true, by_library).unwrap())
+            nodes(&program.divide_into_parts("n", &|_| true, true, &|_| packs).unwrap())
         };
-        assert_eq!(parts(4, 1, true), [["copy"], ["conv"]]);
-        assert_eq!(parts(4, 1, false), [["conv"]]);
-        assert_eq!(parts(8, 1, true), [["conv"]]);
-        // Generated kernels read any layout.
-        assert_eq!(parts(4, 4, true), [["conv"]]);
+        assert_eq!(parts(4, true), [["copy"], ["conv"]]);
+        assert_eq!(parts(4, false), [["conv"]]);
+        assert_eq!(parts(8, true), [["conv"]]);
     }
 }
