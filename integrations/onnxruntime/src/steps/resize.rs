@@ -137,9 +137,11 @@ impl Resize {
         let bytes = (self.line() * first.count + width * second.count) * size_of::<T>();
         if self.enlarges() {
             return divided(self.lines(), bytes, parallel, &|range| {
-                // SAFETY: the result has these lines, which only this thread writes.
                 self.enlarge(&items, range, |line, result| {
-                    to.get(0).into_iter().for_each(|to| unsafe { to.put(line * width, result) });
+                    if let Some(to) = to.get(0) {
+                        // SAFETY: the result has these lines, which only this thread writes.
+                        unsafe { to.put(line * width, result) };
+                    }
                 });
             });
         }
