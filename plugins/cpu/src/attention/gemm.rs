@@ -14,11 +14,9 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, has_special_cases};
 use crate::threading::partition::part;
 
-/// The most elements of a query whose scores are dot products: some queries stay on the stack.
-const MAX_TERMS: usize = 256;
-
-/// Keys whose scores are computed at once as dot products.
-const MOST_KEYS: usize = 128;
+/// The most elements of a query whose scores are dot products, and the keys whose scores are computed at once: both stay on the stack.
+const MAX_TERMS: usize = 128;
+const MOST_KEYS: usize = 64;
 
 /// The dot products that compute the scores of single queries with this many elements, if they are faster.
 pub(crate) fn dots_for<T: Float>(depth: usize, isa: Isa) -> Option<Dots<T>> {
@@ -96,36 +94,42 @@ impl<T: Float> PanelGemm<'_, T> {
     /// element to its last one. Columns without a query become 0.
     ///
     /// # Safety
-    /// As [`PanelGemm::of`], for keys of at most [`MAX_TERMS`] elements; the columns contain the queries.
+    /// As [`PanelGemm::of`], for keys of at most [`MAX_TERMS`] elements of single precision, as [`dots_for`] requires; the columns contain
+    /// the queries.
     unsafe fn by_dots(&self, dots: Dots<T>, queries: usize, keys: usize, rows: Matrix<T>, to: *mut T) {
         let Self { isa, columns, depth, right, .. } = *self;
-        let (mut lhs, mut sums) = ([T::ZERO; MOST_ROWS * MAX_TERMS], [T::ZERO; MOST_ROWS * MOST_KEYS]);
+        // Of single precision, as `T` is: the instances of others are never called, but have frames.
+        let (mut lhs, mut sums) = ([0_f32; MOST_ROWS * MAX_TERMS], [0_f32; MOST_ROWS * MOST_KEYS]);
+        let (lhs, sums) = (lhs.as_mut_ptr().cast::<T>(), sums.as_mut_ptr().cast::<T>());
         // SAFETY: the results have these columns of all keys.
         unsafe { to.write_bytes(0, keys * columns) };
         for first in (0..queries).step_by(MOST_ROWS) {
             let count = (queries - first).min(MOST_ROWS);
-            for (at, value) in lhs.iter_mut().take(count * depth).enumerate() {
-                // SAFETY: operand B has the columns of all terms.
-                *value = unsafe { right.add(at % depth * columns + first + at / depth).read() };
+            for at in 0..count * depth {
+                // SAFETY: operand B has the columns of all terms, and there is room for those of the queries.
+                unsafe { lhs.add(at).write(right.add(at % depth * columns + first + at / depth).read()) };
             }
             for start in (0..keys).step_by(MOST_KEYS) {
                 let products = DotProducts {
-                    a: lhs.as_ptr(),
+                    a: lhs.cast_const(),
                     a_stride: depth,
                     rows: count,
                     b: rows.skip(start).first.cast(),
                     b_stride: rows.row_stride,
                     columns: (keys - start).min(MOST_KEYS),
                     terms: depth,
-                    to: sums.as_mut_ptr(),
+                    to: sums,
                     to_stride: MOST_KEYS,
                 };
                 // SAFETY: `lhs` has the queries and `sums` room for their scores; the keys are valid, as this function requires.
                 unsafe { dots(isa, &products) };
-                for (row, sums) in sums.chunks_exact(MOST_KEYS).take(count).enumerate() {
-                    for (key, sum) in sums.iter().take(products.columns).enumerate() {
-                        // SAFETY: the results have the key's row and the query's column.
-                        unsafe { to.add((start + key) * columns + first + row).write(*sum) };
+                for row in 0..count {
+                    for key in 0..products.columns {
+                        // SAFETY: the results have the key's row and the query's column, and the sums were written above.
+                        unsafe {
+                            let sum = sums.add(row * MOST_KEYS + key).read();
+                            to.add((start + key) * columns + first + row).write(sum);
+                        }
                     }
                 }
             }
