@@ -8,7 +8,8 @@
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
+// macOS counts the two states the other way round.
+const PTHREAD_CANCEL_DISABLE: c_int = if cfg!(target_os = "macos") { 0 } else { 1 };
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
