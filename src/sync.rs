@@ -54,6 +54,10 @@ pub unsafe fn leak_zeroed<T>(count: usize, _new: impl Fn() -> T) -> *mut T {
 /// Free slots that a thread takes or returns at a time; it keeps at most twice as many.
 pub const BATCH: usize = 32;
 
+/// Free slots of a table that a thread's record keeps outside of its list: as many objects as a program has of a kind
+/// while it makes and executes a plan, so that this touches no list.
+pub const SPARES: usize = 6;
+
 /// Seeds this thread's hash tables now: `getrandom` is a cancellation point and must not be reached later.
 pub fn prepare_thread() {
     let _off = cancel::disable();

@@ -7,8 +7,8 @@ use std::ptr;
 use super::{FREE, TABLES};
 use crate::graph::recent::Recent;
 use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, left_for_thread_end, prepare_thread,
-    thread_local,
+    AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, SPARES, at_thread_end, left_for_thread_end,
+    prepare_thread, thread_local,
 };
 
 /// Objects that one thread may use at a time: three for a call, and those of nested calls from callbacks.
@@ -26,7 +26,7 @@ pub struct Record {
     pub group: u64,
     /// How many hazards are in use.
     pub depth: Cell<usize>,
-    /// For each table, the slots that the thread freed last and takes next.
+    /// For each table, a few slots that the thread freed; it takes these before those in `stores`.
     spares: [Spares; TABLES],
     /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
@@ -34,10 +34,7 @@ pub struct Record {
     pub graphs: RefCell<Recent>,
 }
 
-/// As many as a program has of a table while it makes and executes a plan, so that this touches no list.
-const SPARES: usize = 6;
-
-/// A few slots, the last one first.
+/// Up to [`SPARES`] slots, of which the last one given is taken first.
 #[derive(Default)]
 pub struct Spares {
     count: Cell<usize>,
@@ -110,7 +107,7 @@ unsafe extern "C" fn give_back(record: *mut c_void) {
     RECORD.set(None);
     // SAFETY: the pointer is that of a record, which is never freed.
     let record = unsafe { &*record.cast_const().cast::<Record>() };
-    // Other threads cannot use slots in a thread's store.
+    // Other threads cannot use slots in a thread's store. The few in `spares` stay with the record, for its next thread.
     for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
         free.lock().indices.append(store);
     }
@@ -183,7 +180,7 @@ impl Record {
         self.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle)
     }
 
-    /// The slots of a table that this thread freed last.
+    /// The few slots of a table that this thread freed and takes first.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
     pub fn spares(&self, table: usize) -> &Spares {
@@ -194,5 +191,26 @@ impl Record {
     #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
     pub fn store(&self, table: usize) -> RefMut<'_, Vec<u32>> {
         RefMut::map(self.stores.borrow_mut(), |stores| &mut stores[table])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spares_give_back_the_last_first_and_refuse_when_full() {
+        let spares = Spares::default();
+        assert_eq!(spares.take(), None);
+        for slot in 0..SPARES as u32 {
+            assert!(spares.give(slot + 40));
+        }
+        assert!(!spares.give(7));
+        for slot in (0..SPARES as u32).rev() {
+            assert_eq!(spares.take(), Some(slot + 40));
+        }
+        assert_eq!(spares.take(), None);
+        assert!(spares.give(8));
+        assert_eq!(spares.take(), Some(8));
     }
 }

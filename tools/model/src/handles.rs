@@ -177,24 +177,29 @@ pub fn two_change_what_one_destroys() {
     });
 }
 
-/// A thread ends, and another reuses its record.
+/// A thread ends, and another reuses its record: the one slot outside of the list, and what its list gave back.
 pub fn a_thread_takes_what_another_kept() {
     check(2, || {
         let one = spawn(|| {
-            let (handle, drops) = insert(5);
-            TABLE.remove(handle).expect("only this thread destroys it");
-            drops
+            let both = [insert(5), insert(6)];
+            both.map(|(handle, drops)| {
+                TABLE.remove(handle).expect("only this thread destroys it");
+                drops
+            })
         });
         let other = spawn(|| {
-            let (handle, drops) = insert(7);
-            read(handle, 7);
-            (handle, drops)
+            [7, 8].map(|content| {
+                let (handle, drops) = insert(content);
+                read(handle, content);
+                (handle, drops)
+            })
         });
-        let (drops, (handle, others)) =
-            (one.join().expect("it ends well"), other.join().expect("it ends well"));
-        assert_dropped(&drops);
-        read(handle, 7);
-        TABLE.remove(handle).expect("only this thread destroys it");
-        assert_dropped(&others);
+        one.join().expect("it ends well").iter().for_each(|drops| assert_dropped(drops));
+        let others = other.join().expect("it ends well");
+        for ((handle, drops), content) in others.into_iter().zip([7, 8]) {
+            read(handle, content);
+            TABLE.remove(handle).expect("only this thread destroys it");
+            assert_dropped(&drops);
+        }
     });
 }

@@ -18,6 +18,8 @@ pub use crate::thread_local_of_model as thread_local;
 pub const GROUPS: usize = 2;
 /// As above.
 pub const BATCH: usize = 2;
+/// Free slots that a thread keeps outside of its list: one, so that a model of two objects reaches both.
+pub const SPARES: usize = 1;
 
 /// Slots in a chunk, as few for the same reason.
 pub const fn slots_of_chunk(_: usize) -> usize {
