@@ -36,9 +36,19 @@ impl Results {
 
 /// Runs a model with a pool of so many threads, which then end: they are woken as for any work, and find that they must end.
 fn with_pool(interruptions: usize, threads: usize, model: impl Fn(&'static Pool) + Sync + Send + 'static) {
+    with_growing_pool(interruptions, threads, threads, model);
+}
+
+/// The same with a pool that starts with `first` threads and has `threads` when the model is done.
+fn with_growing_pool(
+    interruptions: usize,
+    first: usize,
+    threads: usize,
+    model: impl Fn(&'static Pool) + Sync + Send + 'static,
+) {
     check(interruptions, move || {
         GOES_ON.store(true, Ordering::Relaxed);
-        let pool = Pool::start(threads);
+        let pool = Pool::start(first);
         model(pool);
         GOES_ON.store(false, Ordering::Relaxed);
         let results = Results::new(threads + 1);
@@ -69,6 +79,15 @@ pub fn works_follow_each_other() {
 /// Two threads share the work.
 pub fn two_threads_share_the_work() {
     with_pool(1, 2, |pool| run(pool, 3, usize::MAX));
+}
+
+/// A pool that has worked grows, and the new thread misses no work that follows.
+pub fn a_pool_that_has_worked_grows() {
+    with_growing_pool(1, 1, 2, |pool| {
+        run(pool, 2, usize::MAX);
+        pool.grow(2);
+        run(pool, 3, usize::MAX);
+    });
 }
 
 /// Two callers come at the same time; the one that finds the threads in use works alone.

@@ -18,6 +18,11 @@ fn two_threads_share_the_work() {
 }
 
 #[test]
+fn a_pool_that_has_worked_grows() {
+    pool::a_pool_that_has_worked_grows();
+}
+
+#[test]
 fn two_callers_at_the_same_time() {
     pool::two_callers_at_the_same_time();
 }

@@ -51,8 +51,10 @@ impl Pool {
         }
         let _starting = self.starting.lock();
         let there = self.threads.load(Ordering::Relaxed);
+        // Read here, so that a thread misses no work that is offered before it runs.
+        let offers = self.team.offers();
         for index in there..threads {
-            if !sync::start(index, move || self.serve(index)) {
+            if !sync::start(index, move || self.serve(index, offers)) {
                 // Callers do the work of missing threads.
                 break;
             }
@@ -76,11 +78,11 @@ impl Pool {
         self.team.run(self.threads.load(Ordering::Relaxed), workers, wakes, work);
     }
 
-    /// The loop of a thread of the pool.
-    fn serve(&self, index: usize) {
+    /// The loop of a thread of the pool, which was started after so many offers.
+    fn serve(&self, index: usize, offers: u64) {
         self.processors.join();
         // A thread often starts on the processor of the one that makes the plan, which polling would keep waiting.
-        self.team.rest(0);
+        self.team.rest(offers);
         self.team.serve(index + 1, sync::goes_on);
     }
 }
@@ -122,6 +124,30 @@ mod tests {
         pool.run(4, usize::MAX, &|_| {
             barrier.wait();
         });
+    }
+
+    #[test]
+    fn new_threads_sleep_until_there_is_work() {
+        let pool = Pool::start(1);
+        // How often each thread had polled when it computed a worker for the first time.
+        let polls = |workers: usize| -> Vec<usize> {
+            let barrier = std::sync::Barrier::new(workers);
+            let polls = counts(workers);
+            pool.run(workers, usize::MAX, &|worker| {
+                polls[worker].store(sync::LOOKS.get(), Ordering::Relaxed);
+                barrier.wait();
+            });
+            polls.into_iter().skip(1).map(AtomicUsize::into_inner).collect()
+        };
+        assert_eq!(polls(2), [1]);
+        for (threads, new) in [(3, 2), (4, 1)] {
+            pool.grow(threads);
+            while pool.team.asleep() < threads {
+                thread::yield_now();
+            }
+            let polls = polls(threads + 1);
+            assert_eq!(polls.iter().filter(|&&polls| polls == 1).count(), new, "{polls:?}");
+        }
     }
 
     #[test]

@@ -19,8 +19,16 @@ const LOOK: Duration = Duration::from_micros(200);
 /// The most workers that a team computes together: more processors than that are rarely used by one step.
 pub(crate) const MOST_WORKERS: usize = 256;
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has polled.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Polls a condition briefly, and returns whether it became true.
 pub(crate) fn look(mut is_there: impl FnMut() -> bool) -> bool {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
     let begun = Instant::now();
     while !is_there() {
         if begun.elapsed() > LOOK {

@@ -136,6 +136,11 @@ impl Team {
         self.sleep.0.lock.lock()
     }
 
+    /// How often work was offered.
+    pub(crate) fn offers(&self) -> u64 {
+        self.offer().number()
+    }
+
     /// The number of threads that sleep.
     pub(crate) fn asleep(&self) -> usize {
         self.sleep.0.threads.load(Ordering::Relaxed)

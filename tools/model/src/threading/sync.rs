@@ -45,6 +45,12 @@ impl Condvar {
 /// The most workers of a team: as many as the models have.
 pub const MOST_WORKERS: usize = 3;
 
+#[cfg(test)]
+thread_local! {
+    /// For the pool's own tests, which are compiled here but do not run.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Whether the condition is true. Models have no time, so longer waits always sleep.
 pub fn look(mut is_there: impl FnMut() -> bool) -> bool {
     is_there()
