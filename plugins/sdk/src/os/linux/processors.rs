@@ -1,6 +1,6 @@
 //! The machine's processors, and those that a thread may use.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use crate::os::cancel;
 
@@ -23,8 +23,18 @@ pub fn model() -> Option<String> {
     let mut list = std::fs::File::open("/proc/cpuinfo").ok()?;
     // The first processors alone: the kernel writes what is read, and asks each processor for its clock.
     let mut beginning = [0; 2048];
-    let count = list.read(&mut beginning).ok()?;
+    let count = read_once(&mut list, &mut beginning).ok()?;
     first_model(&String::from_utf8_lossy(beginning.get(..count)?))
+}
+
+/// One read, begun again where a signal interrupts it.
+fn read_once(file: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
 }
 
 /// Model name of the first processor in the kernel's list.
@@ -110,6 +120,21 @@ mod tests {
         assert_eq!(first_model(list).as_deref(), Some("Some CPU @ 2 GHz"));
         assert_eq!(first_model("model name\t:\n"), None);
         assert_eq!(first_model("processor\t: 0\n"), None);
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated_and_a_failed_one_is_not() {
+        struct Signals(Vec<io::ErrorKind>);
+        impl Read for Signals {
+            fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+                self.0.pop().map_or(Ok(room.len()), |kind| Err(kind.into()))
+            }
+        }
+        let mut room = [0; 3];
+        let interrupted = io::ErrorKind::Interrupted;
+        assert_eq!(read_once(&mut Signals(vec![interrupted; 2]), &mut room).unwrap(), 3);
+        let fails = &mut Signals(vec![io::ErrorKind::PermissionDenied, interrupted]);
+        assert_eq!(read_once(fails, &mut room).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]
