@@ -309,21 +309,29 @@ def test_nothing_is_lost_in_many_calls():
 @pytest.mark.parametrize("pool", [None, "own"])
 def test_threads_are_pytorchs_unless_the_variable_says_otherwise(pool):
     code = """
-import os, pathlib, torch, torch.nn.functional as F, hipdnn.torch
+import os, pathlib, sys, time, torch, torch.nn.functional as F, hipdnn.torch
 torch.set_num_threads(2)
 x = torch.rand(8, 64, 32, 32)
 w = torch.rand(64, 64, 3, 3)
 with hipdnn.torch.enable(timed=False):
     got = F.conv2d(x, w)
 torch.testing.assert_close(got, F.conv2d(x, w), rtol=1e-4, atol=1e-3)
-names = {(t / "comm").read_text().strip() for t in pathlib.Path("/proc/self/task").iterdir()}
-print(os.environ["HIPDNN_CPU_THREAD_POOL"], any(name.startswith("hipdnn-cpu") for name in names))
+def are_there():
+    names = [(t / "comm").read_text() for t in pathlib.Path("/proc/self/task").iterdir()]
+    return any(name.startswith("hipdnn-cpu") for name in names)
+# A thread names itself when it runs first, which may be after the convolution.
+end = time.monotonic() + float(sys.argv[1])
+while not are_there() and time.monotonic() < end:
+    time.sleep(0.01)
+print(os.environ["HIPDNN_CPU_THREAD_POOL"], are_there())
 """
     environment = {k: v for k, v in os.environ.items() if k != "HIPDNN_CPU_THREAD_POOL"}
     if pool:
         environment["HIPDNN_CPU_THREAD_POOL"] = pool
-    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     several = len(os.sched_getaffinity(0)) > 1
+    seconds = "10" if pool and several else "0.1"
+    command = [sys.executable, "-c", code, seconds]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.split() == [pool or "openmp", str(pool == "own" and several)]
 
 
