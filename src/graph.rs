@@ -24,7 +24,8 @@ pub const NEWEST_API_VERSION: ApiVersion = ApiVersion::new(1, 3, 0);
 pub struct FrozenGraph {
     /// Only a number: the handle may be destroyed before the graph. 0 while there is none.
     handle: usize,
-    /// Whether the plan cache may know the graph: 0 or 1. A word, since a `bool` is moved with its padding byte by byte, which stalls.
+    /// Whether the plan cache may know the graph: 0 or 1. A word, since a `bool` is stored with its padding in small pieces, and
+    /// reading these as a whole is slow: the processor cannot forward several stores to one load.
     is_cached: usize,
     graph: Arc<VerifiedGraph>,
 }
@@ -131,7 +132,8 @@ impl VerifiedGraph {
         }
         let (converted, sharing, key) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let graph = Arc::<Self>::new_uninit();
-        // Made in place: what was just written word by word is slow to move as a whole.
+        // Made in place: a move would read in large pieces what was just stored in small ones, which is slow, since the
+        // processor cannot forward several stores to one load.
         // SAFETY: the memory has a graph's size, only this function uses it, and it is fully initialized here.
         Ok(unsafe {
             let place = Arc::as_ptr(&graph).cast_mut().cast::<Self>();

@@ -78,8 +78,8 @@ pub fn told(
     run(true, name, describe, body, results)
 }
 
-/// [`guard_with_results`] for functions that programs call most. The body is compiled twice: a call that is not logged puts nothing
-/// aside for a log.
+/// [`guard_with_results`] for functions that programs call most. The body is compiled twice: a call that is not logged stores no
+/// arguments for the log.
 macro_rules! guard_often {
     ($name:literal, $describe:expr, $body:expr, $results:expr $(,)?) => {
         if $crate::log::is_watched($crate::ffi::hipdnnSeverity_t::HIPDNN_SEV_INFO) {

@@ -19,7 +19,7 @@ macro_rules! table {
     (
         $(#[$meta:meta])* $table:ident:
         required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
-        asks { $($asks:ident: $aname:literal, ($($aarg:ident: $atype:ty),+);)* }
+        guarded_by_caller { $($guarded:ident: $gname:literal, ($($garg:ident: $gtype:ty),+);)* }
         executes { $($executes:ident: $ename:literal, ($($earg:ident: $etype:ty),+);)? }
         optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
         called_below { $($below:ident: $bname:literal;)* }
@@ -28,7 +28,7 @@ macro_rules! table {
         #[derive(Clone, Copy)]
         pub struct $table {
             $($required: *const (),)+
-            $($asks: *const (),)*
+            $($guarded: *const (),)*
             $($executes: *const (),)?
             $($optional: Option<*const ()>,)+
             $($below: Option<*const ()>,)*
@@ -47,9 +47,9 @@ macro_rules! table {
                     if $required.is_none() {
                         missing.push($rname);
                     })+
-                    $(let $asks = library.function::<*const ()>($aname);
-                    if $asks.is_none() {
-                        missing.push($aname);
+                    $(let $guarded = library.function::<*const ()>($gname);
+                    if $guarded.is_none() {
+                        missing.push($gname);
                     })*
                     $(let $executes = library.function::<*const ()>($ename);
                     if $executes.is_none() {
@@ -57,8 +57,8 @@ macro_rules! table {
                     })?
                     $(let $optional = library.function::<*const ()>($oname);)+
                     $(let $below = library.function::<*const ()>($bname);)*
-                    match ($($required,)+ $($asks,)* $($executes,)?) {
-                        ($(Some($required),)+ $(Some($asks),)* $(Some($executes),)?) => Ok(Self { $($required,)+ $($asks,)* $($executes,)? $($optional,)+ $($below,)* }),
+                    match ($($required,)+ $($guarded,)* $($executes,)?) {
+                        ($(Some($required),)+ $(Some($guarded),)* $(Some($executes),)?) => Ok(Self { $($required,)+ $($guarded,)* $($executes,)? $($optional,)+ $($below,)* }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
@@ -75,14 +75,14 @@ macro_rules! table {
                 unsafe { call(self.$required, [$($rarg.word()),+]) }
             })+
 
-            $(#[doc = concat!("Calls `", $aname, "` where the caller has disabled cancellation, once for several calls.")]
+            $(#[doc = concat!("Calls `", $gname, "` where the caller has disabled cancellation, once for several calls.")]
             ///
             /// # Safety
             /// The arguments are what the interface asks for.
             #[inline]
-            pub unsafe fn $asks(&self, _: &Disabled, $($aarg: $atype),+) -> PluginStatus {
+            pub unsafe fn $guarded(&self, _: &Disabled, $($garg: $gtype),+) -> PluginStatus {
                 // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
-                unsafe { call(self.$asks, [$($aarg.word()),+]) }
+                unsafe { call(self.$guarded, [$($garg.word()),+]) }
             })*
 
             $(#[doc = concat!("Calls `", $ename, "`, without disabling cancellation of the thread, which costs time.")]
@@ -151,7 +151,7 @@ table! {
         destroy_execution_context: "hipdnnEnginePluginDestroyExecutionContext",
             (handle: PluginHandle, context: Context);
     }
-    asks {
+    guarded_by_caller {
         get_applicable_engine_ids: "hipdnnEnginePluginGetApplicableEngineIds",
             (handle: PluginHandle, graph: *const ConstData, ids: *mut i64, room: u32, count: *mut u32);
         get_engine_details: "hipdnnEnginePluginGetEngineDetails",
@@ -225,7 +225,7 @@ table! {
         get_sorted_engine_ids: "hipdnnHeuristicPolicyGetSortedEngineIds",
             (descriptor: Choice, ids: *mut i64, count: *mut usize);
     }
-    asks {}
+    guarded_by_caller {}
     executes {}
     optional {
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
