@@ -77,3 +77,24 @@ def test_unknown_notes_are_refused():
     with pytest.raises(ValueError, match='notes: has "SPEED", expected some of TENSOR_CORE'):
         graph.select_numeric_notes(["SPEED"])
         graph.build()
+
+
+def test_convolutions_by_fft_show_in_the_numbers():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    if not torch.cuda.is_available() or torch.version.hip:
+        pytest.skip("PyTorch finds no GPU of NVIDIA's, for which cuDNN convolves by FFT")
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 16, 64, 64, device="cuda"), torch.randn(16, 16, 7, 7, device="cuda") / 28
+
+    def computed(select=(), deselect=()):
+        graph = hipdnn.Graph()
+        graph.conv_fprop(graph.tensor(x.shape), graph.tensor(w.shape), padding=[3, 3]).set_output(True)
+        graph.select_numeric_notes(select)
+        graph.deselect_numeric_notes(deselect)
+        return torch.as_tensor(graph(x, w), device="cuda")
+
+    by_fft, direct = computed(select=[note.FFT]), computed(deselect=[note.FFT])
+    exact = torch.nn.functional.conv2d(x.double(), w.double(), padding=3)
+    for found in (by_fft, direct):
+        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+    assert not torch.equal(by_fft, direct)
