@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
@@ -44,11 +45,36 @@ def _form(value: Made) -> Any:
     return (Flat, *_dims(value.tensor)[2:]) if isinstance(value, Flat) else Tensor
 
 
-def _like(value: Any, tensor: Tensor) -> Made:
+def like(value: Any, tensor: Tensor) -> Made:
     """A tensor in the form of another value."""
     if isinstance(value, Reduced):
         return Reduced(tensor, value.axes)
     return Flat(tensor) if isinstance(value, Flat) else tensor
+
+
+def kept_axes(value: Made, tensor: Tensor) -> list[int]:
+    """The axes of the graph that are PyTorch's, in order."""
+    lost = value.axes if isinstance(value, Reduced) else ()
+    rank = 2 if isinstance(value, Flat) else len(_dims(tensor))
+    return [axis for axis in range(rank) if axis not in lost]
+
+
+def whole(reader: Any, node: Any, x: Any) -> Tensor:
+    """The tensor of an operand that has PyTorch's dimensions."""
+    if isinstance(reader.value(x), (Flat, Reduced)):
+        raise _odd(node, "an operand lost dimensions, expected keepdim")
+    return reader.tensor(x)
+
+
+def _number(node: Any, number: Any) -> float:
+    """A number, which has to be finite in single precision."""
+    try:
+        is_finite = abs(struct.unpack("f", struct.pack("f", number))[0]) < float("inf")
+    except OverflowError:
+        is_finite = False
+    if not is_finite:
+        raise UnsupportedError(node.name, "number", f"is {number}, expected a finite one of single precision")
+    return float(number)
 
 
 def _operands(reader: Any, node: Any, arguments: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -66,7 +92,7 @@ def _operands(reader: Any, node: Any, arguments: Sequence[Any]) -> tuple[list[An
         if isinstance(value, (Tensor, Flat, Reduced)):
             operands.append(reader.tensor_of(value))
         elif isinstance(value, (int, float)):
-            operands.append(value)
+            operands.append(_number(node, value))
         else:
             array = reader.array(value)
             last = 2 if isinstance(first, Flat) else rank
@@ -80,11 +106,14 @@ def _operands(reader: Any, node: Any, arguments: Sequence[Any]) -> tuple[list[An
 
 
 def _of_operands(method: str) -> Callable[..., Made]:
-    def call(reader: Any, node: Any, *arguments: Any, alpha: Any = 1, **_: Any) -> Made:
+    def call(reader: Any, node: Any, x: Any, *others: Any, alpha: Any = 1) -> Made:
+        arguments = (x, *others)
+        if alpha != 1 and isinstance(arguments[-1], (int, float)):
+            arguments, alpha = (*arguments[:-1], arguments[-1] * alpha), 1
         operands, first = _operands(reader, node, arguments)
         if alpha != 1:
-            operands[-1] = reader.graph.mul(operands[-1], alpha, name=f"{node.name} alpha")
-        return _like(first, getattr(reader.graph, method)(*operands, name=node.name))
+            operands[-1] = reader.graph.mul(operands[-1], _number(node, alpha), name=f"{node.name} alpha")
+        return like(first, getattr(reader.graph, method)(*operands, name=node.name))
 
     return call
 
@@ -103,7 +132,7 @@ def _power(reader: Any, node: Any, x: Any, power: Any) -> Made:
         made = tensor
         for place in range(int(power) - 1):
             made = reader.graph.mul(made, tensor, name=node.name if place == power - 2 else f"{node.name} {place + 2}")
-        return _like(first, made)
+        return like(first, made)
     roots = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
     if power not in roots:
         raise UnsupportedError(node.name, "exponent", f"is {power}, expected 2, 3, 4, 0.5, -0.5 or -1")
@@ -117,30 +146,38 @@ def _gelu(reader: Any, node: Any, x: Any, approximate: str = "none") -> Made:
 def _axes(reader: Any, node: Any, x: Any, axes: Any) -> tuple[Any, Tensor, list[int]]:
     """A tensor and the axes of the graph that are PyTorch's."""
     value = reader.value(x)
-    if isinstance(value, Reduced) or isinstance(value, Flat) and any(dim != 1 for dim in _dims(value.tensor)[2:]):
+    if isinstance(value, Flat) and any(dim != 1 for dim in _dims(value.tensor)[2:]):
         raise _odd(node, "its operand lost dimensions, expected keepdim")
     tensor = reader.tensor(x)
-    rank = 2 if isinstance(value, Flat) else len(_dims(tensor))
+    kept = kept_axes(value, tensor)
     if axes is None or axes == []:
-        axes = range(rank)
+        axes = range(len(kept))
     axes = [axes] if isinstance(axes, int) else axes
-    return value, tensor, sorted(axis % rank for axis in axes)
+    return value, tensor, sorted(kept[axis] for axis in axes)
 
 
 def reduced(mode: reduction_mode) -> Callable[..., Made]:
-    def call(reader: Any, node: Any, x: Any, axes: Any = None, keepdim: bool = False, **_: Any) -> Made:
+    def call(reader: Any, node: Any, x: Any, axes: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Made:
+        # The type of each result is checked.
+        del dtype
         value, tensor, axes = _axes(reader, node, x, axes)
         y = reader.graph.reduction(tensor, mode, axis=axes, name=node.name)
         if keepdim:
-            return _like(value, y)
-        if not isinstance(value, Flat) and axes == list(range(2, len(_dims(tensor)))):
+            return like(value, y)
+        rank = len(_dims(tensor))
+        if isinstance(value, Tensor) and axes == list(range(2, rank)):
             return Flat(y)
-        return Reduced(y, axes)
+        # What it does not have any more: what its operand had lost too.
+        gone = value.axes if isinstance(value, Reduced) else range(2, rank) if isinstance(value, Flat) else ()
+        return Reduced(y, sorted({*gone, *axes}))
 
     return call
 
 
-def _softmax(reader: Any, node: Any, x: Any, axis: int, *_: Any, logarithm: bool = False) -> Made:
+def _softmax(
+    reader: Any, node: Any, x: Any, axis: int, _half_to_float: Any = None, *, dtype: Any = None, logarithm: bool = False
+) -> Made:
+    del dtype
     value, tensor, axes = _axes(reader, node, x, axis)
     graph, name = reader.graph, node.name
     largest = graph.reduction(tensor, reduction_mode.MAX, axis=axes, name=f"{name} maximum")
@@ -148,11 +185,12 @@ def _softmax(reader: Any, node: Any, x: Any, axis: int, *_: Any, logarithm: bool
     weights = graph.exp(shifted, name=f"{name} exponentials")
     total = graph.reduction(weights, reduction_mode.ADD, axis=axes, name=f"{name} sum")
     if logarithm:
-        return _like(value, graph.sub(shifted, graph.log(total, name=f"{name} log"), name=name))
-    return _like(value, graph.div(weights, total, name=name))
+        return like(value, graph.sub(shifted, graph.log(total, name=f"{name} log"), name=name))
+    return like(value, graph.div(weights, total, name=name))
 
 
-def _log_softmax(reader: Any, node: Any, x: Any, axis: int, *_: Any) -> Made:
+def _log_softmax(reader: Any, node: Any, x: Any, axis: int, _half_to_float: Any = None, *, dtype: Any = None) -> Made:
+    del dtype
     return _softmax(reader, node, x, axis, logarithm=True)
 
 
@@ -167,9 +205,7 @@ def _layer_norm(
     *_: Any,
 ) -> Tensor:
     numpy = importlib.import_module("numpy")
-    value = reader.value(x)
-    if not isinstance(value, Tensor):
-        raise _odd(node, "its operand lost dimensions, expected keepdim")
+    value = whole(reader, node, x)
     full = [1] * (len(_dims(value)) - len(shape)) + list(shape)
     of = [(weight, numpy.ones, "scale"), (bias, numpy.zeros, "bias")]
     made = [
@@ -185,10 +221,7 @@ def _layer_norm(
 
 
 def _matmul(reader: Any, node: Any, a: Any, b: Any) -> Tensor:
-    left, right = (reader.value(argument) for argument in (a, b))
-    if any(isinstance(value, (Flat, Reduced)) for value in (left, right)):
-        raise _odd(node, "an operand lost dimensions, expected keepdim")
-    left, right = reader.tensor(a), reader.tensor(b)
+    left, right = whole(reader, node, a), whole(reader, node, b)
     if len(_dims(left)) != len(_dims(right)) or len(_dims(left)) < 2:
         raise _odd(node, "operands have other numbers of dimensions, expected the same, from two on")
     return reader.graph.matmul(left, right, name=node.name)
@@ -196,11 +229,14 @@ def _matmul(reader: Any, node: Any, a: Any, b: Any) -> Tensor:
 
 def _attention(
     reader: Any, node: Any, q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, **_: Any,
+    scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    if mask is not None or dropout:
-        raise UnsupportedError(node.name, "attn_mask", "expected neither a mask nor dropout")
-    tensors = [reader.tensor(argument) for argument in (q, k, v)]
+    del enable_gqa  # The shapes tell.
+    if mask is not None:
+        raise UnsupportedError(node.name, "attn_mask", "expected no mask")
+    if dropout:
+        raise UnsupportedError(node.name, "dropout_p", f"is {dropout}, expected 0")
+    tensors = [whole(reader, node, argument) for argument in (q, k, v)]
     if any(len(_dims(tensor)) != 4 for tensor in tensors):
         raise _odd(node, "expected four dimensions")
     scale = scale if scale is not None else _dims(tensors[0])[-1] ** -0.5
