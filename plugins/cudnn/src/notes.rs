@@ -47,8 +47,8 @@ pub(crate) fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, Plu
 }
 
 /// cuDNN's notes on numbers; it has none on matmuls of floats, nor on parts of sums that a workspace holds (9.19 rounds some of them on an
-/// H200). Whether a configuration has such parts its knobs cannot tell: their values are not documented, `cudnn_graph.h` names the knobs
-/// alone (SPLIT_K_BUF, SPLIT_K_SLC, STREAM_K). Plans that were timed may be others the next time.
+/// H200). Whether a configuration has such parts its knobs cannot tell: `cudnn_graph.h` of 9.28 calls SPLIT_K_SLC a number of slices, but has
+/// no values of SPLIT_K_BUF, STREAM_K and REDUCTION_MODE, nor the type of the parts. Plans that were timed may be others the next time.
 pub(crate) fn numerical_notes(
     notes: &Notes,
     described: &Described,
