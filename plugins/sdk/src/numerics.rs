@@ -97,7 +97,7 @@ impl OrderBy {
 pub struct MatrixSums {
     /// The products that an instruction adds to a sum at once, at least.
     pub terms: u32,
-    /// The significant bits that it keeps of products and sums, at least; it cuts the others.
+    /// The significant bits that it keeps of products and sums, at least, and cuts the others; one more where it rounds to the nearest.
     pub bits: u32,
 }
 

@@ -29,7 +29,7 @@ struct NoteKnob
 struct MatrixSums
 {
     uint32_t terms; ///< The products that an instruction adds to a sum at once, at least.
-    uint32_t bits;  ///< The significant bits that it keeps of products and sums, at least.
+    uint32_t bits;  ///< The significant bits that it keeps of products and sums, at least; one more if it rounds.
 };
 
 /** What an engine may do to the numbers of a graph. Without anything: exactly what the graph says, sums in order. */
