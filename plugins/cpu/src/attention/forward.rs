@@ -5,11 +5,12 @@ use std::ops::Range;
 use hipdnn_plugin_planner::in_own_frame;
 
 use crate::attention::dropout::{Drop, Dropout};
-use crate::attention::gemm::{PanelGemm, WeightedRows};
+use crate::attention::gemm::{PanelGemm, WeightedRows, dots_for};
+use crate::attention::panel::{Panel, Part};
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
-use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
-use crate::attention::shared::sequences::{Lengths, Sequence};
+use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores};
+use crate::attention::shared::sequences::Lengths;
 use crate::attention::softmax::{RowStatistics, Scaling, Softmax, Weight, work};
 use crate::gemm::context::Context;
 use crate::gemm::dots::Dots;
@@ -81,19 +82,6 @@ pub(crate) struct ScratchLayout<T> {
     pub(crate) largest: *mut [T; 2],
 }
 
-/// Queries of a head that are computed together.
-pub(crate) struct Panel<T> {
-    /// The queries.
-    pub(crate) queries: Range<usize>,
-    /// How many there are, rounded up to whole vectors.
-    pub(crate) columns: usize,
-    pub(crate) seen: VisibleKeys,
-    /// The queries as columns.
-    pub(crate) q: *mut T,
-    pub(crate) results: *mut T,
-    pub(crate) statistics: RowStatistics<T>,
-}
-
 /// What to do with a block of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
@@ -105,16 +93,13 @@ pub(crate) enum Pass {
     Rounded,
 }
 
-/// Panels of a head that share blocks of keys.
-pub(crate) struct Part<'a> {
-    pub(crate) tensors: &'a [*mut u8],
-    pub(crate) sequence: Sequence,
-    pub(crate) head: usize,
-    pub(crate) panels: Range<usize>,
-}
-
 impl<T: Weight> Forward<T> {
-    pub(crate) fn plan(attention: &Attention, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
+    pub(crate) fn plan(
+        attention: &Attention,
+        isa: Isa,
+        threads: Threads,
+        by_dots: bool,
+    ) -> Result<Self, Refusal> {
         let shape = attention.shape;
         for (name, depth) in [("q", shape.depth), ("v", shape.value_depth)] {
             if depth > MAX_DEPTH {
@@ -167,7 +152,7 @@ impl<T: Weight> Forward<T> {
             o,
             statistics,
             in_place,
-            dots: None,
+            dots: if by_dots { dots_for::<T>(shape.depth, isa) } else { None },
             panels,
             parts,
             width: shape.value_depth.next_multiple_of(kernel.lanes),

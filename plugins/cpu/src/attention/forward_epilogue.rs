@@ -1,6 +1,7 @@
 //! The end of a panel of queries after all keys: sums, statistics and results.
 
-use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
+use crate::attention::forward::{Forward, ScratchLayout, is_hidden};
+use crate::attention::panel::{Panel, Part};
 use crate::attention::shared::sequences::Sequence;
 use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
 use crate::simd::array::Each;

@@ -17,6 +17,7 @@ pub(crate) mod dropout;
 pub(crate) mod forward;
 pub(crate) mod forward_epilogue;
 pub(crate) mod gemm;
+pub(crate) mod panel;
 pub(crate) mod rows;
 pub(crate) mod scales;
 pub(crate) mod scores;
@@ -30,7 +31,6 @@ use hipdnn_plugin_planner::in_own_frame;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
-use crate::attention::gemm::dots_for;
 use crate::attention::softmax::work;
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
@@ -52,10 +52,7 @@ pub(crate) fn plan(
     // Dot products add in another order: heads that are queries of another head do not decide on them.
     let is_single = attention.shape.queries == 1 && !threads.batch_invariant;
     let attention = grouped.as_deref().unwrap_or(attention);
-    with_compute!(compute, T => boxed(|| {
-        let dots = if is_single { dots_for::<T>(attention.shape.depth, isa) } else { None };
-        Forward::<T>::plan(attention, isa, threads).map(|forward| Forward { dots, ..forward })
-    }))
+    with_compute!(compute, T => boxed(|| Forward::<T>::plan(attention, isa, threads, is_single)))
 }
 
 /// Plans backward attention for an instruction set.
