@@ -61,21 +61,16 @@ fn is_small_depthwise(graph: &Graph) -> bool {
     let mut others = graph.nodes.iter().filter(|node| !matches!(node.operation, Operation::Pointwise(_)));
     let (Some(node), None) = (others.next(), others.next()) else { return false };
     let Operation::ConvolutionForward(of) = &node.operation else { return false };
-    let (Some(x), Some(w)) = (graph.tensor(of.x), graph.tensor(of.w)) else { return false };
-    let ([_, channels, ..], [filters, 1, window @ ..]) = (x.dims.as_slice(), w.dims.as_slice()) else {
-        return false;
-    };
-    matches!(x.data_type, DataType::Half | DataType::Bfloat16)
-        && x.strides.get(1) != Some(&1)
-        && window.iter().product::<i64>() <= MOST_TAPS
-        && *channels > 1
-        && channels == filters
+    graph.depthwise(of).is_some_and(|(x, taps)| {
+        let is_16_bit = matches!(x.data_type, DataType::Half | DataType::Bfloat16);
+        is_16_bit && x.strides.get(1) != Some(&1) && taps <= MOST_TAPS
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use hipdnn::graph::operation::{ConvolutionForward, Matmul, Pointwise};
-    use hipdnn::graph::{ConvMode, Node, PointwiseMode, Tensor};
+    use hipdnn::graph::{Node, PointwiseMode, Tensor};
 
     use super::*;
 
@@ -104,14 +99,9 @@ mod tests {
     fn small_depthwise_convolutions_are_for_generated_kernels() {
         let best = |data_type: DataType, channels_of_filter: i64, window: i64, strides: [i64; 4]| {
             let conv = ConvolutionForward {
-                x: 1,
-                w: 2,
-                y: 3,
                 pre_padding: vec![window / 2; 2],
                 post_padding: vec![window / 2; 2],
-                stride: vec![1; 2],
-                dilation: vec![1; 2],
-                conv_mode: ConvMode::CrossCorrelation,
+                ..ConvolutionForward::new(1, 2, 3, 2)
             };
             let swish = Pointwise::new(PointwiseMode::SwishFwd, 3, None, 4);
             let nodes = vec![Node::single(conv), Node::single(swish)];

@@ -238,20 +238,24 @@ impl Graph {
     fn has_slow_depthwise(&self, convolution: &ConvolutionForward) -> bool {
         /// Elements of a filter up to which cuDNN has fast kernels for `half` with channels last.
         const FAST_TAPS: i64 = 25;
-        let (Some(x), Some(w)) = (self.tensor(convolution.x), self.tensor(convolution.w)) else {
-            return false;
-        };
+        self.depthwise(convolution).is_some_and(|(x, taps)| {
+            let has_channels_last = x.strides.get(1) == Some(&1);
+            match x.data_type {
+                DataType::Float => true,
+                DataType::Bfloat16 => has_channels_last,
+                DataType::Half => has_channels_last && taps > FAST_TAPS,
+                _ => false,
+            }
+        })
+    }
+
+    /// The image of a depthwise convolution, and the number of elements of its filter for a channel; none if the convolution is not depthwise.
+    pub fn depthwise(&self, convolution: &ConvolutionForward) -> Option<(&Tensor, i64)> {
+        let (x, w) = (self.tensor(convolution.x)?, self.tensor(convolution.w)?);
         let ([_, channels, ..], [filters, 1, window @ ..]) = (x.dims.as_slice(), w.dims.as_slice()) else {
-            return false;
+            return None;
         };
-        let has_channels_last = x.strides.get(1) == Some(&1);
-        let suits = match x.data_type {
-            DataType::Float => true,
-            DataType::Bfloat16 => has_channels_last,
-            DataType::Half => has_channels_last && window.iter().product::<i64>() > FAST_TAPS,
-            _ => false,
-        };
-        suits && *channels > 1 && channels == filters
+        (*channels > 1 && channels == filters).then(|| (x, window.iter().product()))
     }
 
     /// The oldest engine plugin interface that can express the graph.
