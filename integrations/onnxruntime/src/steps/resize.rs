@@ -211,17 +211,16 @@ impl Resize {
                 let slot = place % count;
                 kept.get(slot * width..(slot + 1) * width).unwrap_or(&[])
             };
-            let mut taps = first.of(at);
-            match (taps.next(), taps.next(), count) {
-                (Some((a, _)), ..) if first.weights.is_empty() => put(line, part(a)),
-                (Some((a, u)), Some((b, v)), 2) => {
-                    sum(&[(part(a), u), (part(b), v)], &mut result);
-                    put(line, &result);
-                }
-                _ => {
-                    let lines: Vec<(&[T], f32)> =
-                        first.of(at).map(|(place, weight)| (part(place), weight)).collect();
-                    sum(&lines, &mut result);
+            let none: &[T] = &[];
+            let mut lines = [(none, 0.0); MOST_KEPT];
+            lines
+                .iter_mut()
+                .zip(first.of(at))
+                .for_each(|(line, (place, weight))| *line = (part(place), weight));
+            match lines.get(..count).unwrap_or(&[]) {
+                [(only, _)] if first.weights.is_empty() => put(line, only),
+                lines => {
+                    sum(lines, &mut result);
                     put(line, &result);
                 }
             }

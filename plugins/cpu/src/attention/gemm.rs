@@ -87,9 +87,7 @@ impl<T: Float> PanelGemm<'_, T> {
             }
         }
     }
-}
 
-impl<T: Float> PanelGemm<'_, T> {
     /// The scores of few queries, which would leave most lanes of a vector empty: each key is read once, from its first
     /// element to its last one. Columns without a query become 0.
     ///
