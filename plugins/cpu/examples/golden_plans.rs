@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use hipdnn_cpu_plugin::plugin::{CPU_REFERENCE_ENGINE, CpuPlugin};
 use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Container, Layout, Origin, SAVED_PLAN_VERSION, SavedPlan};
 use hipdnn_plugin_sdk::{EnginePlugin, engine_id};
 
@@ -16,14 +16,9 @@ use hipdnn_plugin_sdk::{EnginePlugin, engine_id};
 fn graph() -> Graph {
     let float = DataType::Float;
     let convolution = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 4,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 4, 2)
     };
     Graph {
         name: "golden".to_owned(),

@@ -15,8 +15,8 @@ use hipdnn_plugin_sdk::graph::operation::{
     MoeGroupedMatmul, MoeGroupedMatmulBackward, Pointwise, Reduction, ResampleForward, Value,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, MoeGroupedMatmulMode, Node, NormFwdPhase, Operation, PaddingMode,
-    PointwiseMode, ReductionMode, ResampleMode, Tensor, TensorValue,
+    DataType, Graph, MoeGroupedMatmulMode, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode,
+    ReductionMode, ResampleMode, Tensor, TensorValue,
 };
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::EngineConfig;
@@ -74,14 +74,9 @@ fn graph(size: i64, of: DataType) -> Graph {
     let nodes = vec![
         node(
             ConvolutionForward {
-                x: 1,
-                w: 2,
-                y: 3,
                 pre_padding: vec![1, 1],
                 post_padding: vec![1, 1],
-                stride: vec![1, 1],
-                dilation: vec![1, 1],
-                conv_mode: ConvMode::CrossCorrelation,
+                ..ConvolutionForward::new(1, 2, 3, 2)
             }
             .into(),
         ),

@@ -220,7 +220,7 @@ pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<Execution
 
 #[cfg(test)]
 mod tests {
-    use hipdnn::graph::{ConvMode, Tensor};
+    use hipdnn::graph::Tensor;
 
     use super::*;
 
@@ -228,16 +228,7 @@ mod tests {
     fn convolutions_take_along_a_bias_and_a_relu() {
         let pointwise = |mode, b| Pointwise::new(mode, 3, b, 4).into();
         let graph = |more: &[PointwiseMode], (kind, dims): (DataType, [i64; 4]), channels: i64| {
-            let conv = ConvolutionForward {
-                x: 1,
-                w: 2,
-                y: 3,
-                pre_padding: vec![0; 2],
-                post_padding: vec![0; 2],
-                stride: vec![1; 2],
-                dilation: vec![1; 2],
-                conv_mode: ConvMode::CrossCorrelation,
-            };
+            let conv = ConvolutionForward::new(1, 2, 3, 2);
             let of = |mode: &PointwiseMode| pointwise(*mode, (*mode == PointwiseMode::Add).then_some(5));
             let operations = std::iter::once(conv.into()).chain(more.iter().map(of));
             let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
@@ -265,19 +256,8 @@ mod tests {
     #[test]
     fn a_convolution_in_groups_is_not_one_function() {
         let of = |channels_of_filter: i64| {
-            let numbers = || vec![0, 0];
-            let conv = ConvolutionForward {
-                x: 1,
-                w: 2,
-                y: 3,
-                pre_padding: numbers(),
-                post_padding: numbers(),
-                stride: vec![1, 1],
-                dilation: vec![1, 1],
-                conv_mode: ConvMode::CrossCorrelation,
-            };
-            let nodes =
-                vec![Node::single(conv), Node::single(Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4))];
+            let relu = Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4);
+            let nodes = vec![Node::single(ConvolutionForward::new(1, 2, 3, 2)), Node::single(relu)];
             let sizes = [[1, 4, 8, 8], [4, channels_of_filter, 1, 1], [1, 4, 8, 8], [1, 4, 8, 8]];
             let tensors =
                 sizes.iter().zip(1..).map(|(dims, uid)| Tensor::packed(uid, DataType::Float, dims)).collect();

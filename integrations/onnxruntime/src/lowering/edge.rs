@@ -98,8 +98,8 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn::graph::PointwiseMode;
     use hipdnn::graph::operation::ConvolutionForward;
-    use hipdnn::graph::{ConvMode, PointwiseMode};
 
     use super::*;
     use crate::lowering::Work;
@@ -121,20 +121,7 @@ mod tests {
         let conv = |program: &mut Program, x: &View| {
             let to = last(program);
             let [x, w, y] = [x, &w, &to].map(|view| program.tensor(view));
-            let ones = || vec![1; 2];
-            let (pre_padding, post_padding) = (vec![0; 2], vec![0; 2]);
-            let conv_mode = ConvMode::CrossCorrelation;
-            let of = ConvolutionForward {
-                x,
-                w,
-                y,
-                pre_padding,
-                post_padding,
-                stride: ones(),
-                dilation: ones(),
-                conv_mode,
-            };
-            program.node("conv", of.into()).unwrap();
+            program.node("conv", ConvolutionForward::new(x, w, y, 2).into()).unwrap();
             to
         };
         let sum = conv(&mut program, &x);

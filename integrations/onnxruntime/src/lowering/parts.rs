@@ -228,7 +228,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use hipdnn::graph::operation::{ConvolutionForward, Matmul, Pointwise};
-    use hipdnn::graph::{ConvMode, Node, PointwiseMode};
+    use hipdnn::graph::{Node, PointwiseMode};
 
     use super::*;
     use crate::model::Element;
@@ -319,16 +319,7 @@ mod tests {
             let x = image.sliced(1, 8 - channels, 1, channels).unwrap();
             let y = View::packed(program.scratch(Element::Float, &x.dims), Element::Float, &x.dims);
             let [x, w, out] = [&x, &w, &y].map(|view| program.tensor(view));
-            let conv = ConvolutionForward {
-                x,
-                w,
-                y: out,
-                pre_padding: vec![0; 2],
-                post_padding: vec![0; 2],
-                stride: vec![1; 2],
-                dilation: vec![1; 2],
-                conv_mode: ConvMode::CrossCorrelation,
-            };
+            let conv = ConvolutionForward::new(x, w, out, 2);
             program.node("conv", conv.into()).unwrap();
             program.finish(std::slice::from_ref(&y)).unwrap();
             nodes(&program.divide_into_parts("n", &|_| true, true, &|_| packs).unwrap())

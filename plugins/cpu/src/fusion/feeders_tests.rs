@@ -1,7 +1,7 @@
 //! Graphs in which a node is fused with the only one that reads its result.
 
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
 use crate::fusion::graph::parts_at;
 use crate::prepare::prepare;
@@ -75,17 +75,7 @@ fn the_epilogue_of_a_convolution_stays_with_it() {
     let filter = [3, 3, 1, 1];
     let filter = packed(20, DataType::Float, &filter);
     let mut operations = operations();
-    operations[1] = ConvolutionForward {
-        x: C,
-        w: 20,
-        y: SECOND,
-        pre_padding: vec![0; 2],
-        post_padding: vec![0; 2],
-        stride: vec![1; 2],
-        dilation: vec![1; 2],
-        conv_mode: ConvMode::CrossCorrelation,
-    }
-    .into();
+    operations[1] = ConvolutionForward::new(C, 20, SECOND, 2).into();
     // The product, the convolution with the sum, then the difference, which is fused with the product.
     assert_eq!(parts_of(operations, vec![filter]), 2);
 }

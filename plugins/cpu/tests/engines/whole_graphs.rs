@@ -174,14 +174,9 @@ fn threads_share_a_plan() {
     let made = case.virtual_tensor(DataType::Float, &[2, 8, 9, 9], &[648, 81, 9, 1]);
     let y = case.tensor(DataType::Float, &[2, 8, 9, 9]);
     case.node(ConvolutionForward {
-        x,
-        w,
-        y: made,
         pre_padding: vec![1, 1],
         post_padding: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(x, w, made, 2)
     });
     case.node(Pointwise::new(PointwiseMode::ReluFwd, made, None, y));
     for engine in 0..2 {

@@ -19,14 +19,9 @@ fn graph(data_type: DataType, operation: Operation, tensors: &[&[i64]]) -> Graph
 /// A convolution with square filters.
 fn convolution(data_type: DataType, side: i64) -> Graph {
     let operation = ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![side / 2; 2],
         post_padding: vec![side / 2; 2],
-        stride: vec![1; 2],
-        dilation: vec![1; 2],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     };
     graph(data_type, operation.into(), &[&[2, 8, 9, 9], &[16, 8, side, side], &[2, 16, 9, 9]])
 }

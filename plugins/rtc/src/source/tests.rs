@@ -3,8 +3,8 @@ use hipdnn_plugin_sdk::graph::operation::{
     BatchnormInference, ConvolutionForward, LayernormBackward, Pointwise, Reduction, ResampleForward, RmsNorm,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
-    Tensor, TensorValue,
+    DataType, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, Tensor,
+    TensorValue,
 };
 
 use super::kernel::Argument;
@@ -293,14 +293,9 @@ fn the_first_unsupported_node_is_named() {
 /// A 3x3 convolution of 1 with 2 into 3.
 fn convolution(padding: i64) -> ConvolutionForward {
     ConvolutionForward {
-        x: 1,
-        w: 2,
-        y: 3,
         pre_padding: vec![padding; 2],
         post_padding: vec![padding; 2],
-        stride: vec![1; 2],
-        dilation: vec![1; 2],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(1, 2, 3, 2)
     }
 }
 

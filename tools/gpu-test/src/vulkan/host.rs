@@ -7,7 +7,7 @@ use std::ptr;
 use std::time::Instant;
 
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::bench::{Functions, Memory, Place, content};
 use super::{ENGINE, plugin};
@@ -28,14 +28,9 @@ pub(super) fn graph() -> Case {
     let between = case.between(DataType::Float, &[1, 8, 8, 8], order);
     let y = case.output(DataType::Float, &[1, 8, 8, 8], order);
     case.node(ConvolutionForward {
-        x,
-        w,
-        y: between,
         pre_padding: vec![1; 2],
         post_padding: vec![1; 2],
-        stride: vec![1; 2],
-        dilation: vec![1; 2],
-        conv_mode: ConvMode::CrossCorrelation,
+        ..ConvolutionForward::new(x, w, between, 2)
     });
     case.node(Pointwise::new(PointwiseMode::ReluFwd, between, None, y));
     case
