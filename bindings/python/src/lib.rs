@@ -37,6 +37,12 @@ type Found = (&'static str, Option<String>, Option<String>, Option<String>);
 /// A device: number, architecture, compute units, bytes of memory.
 type FoundDevice = (i32, String, i32, u64);
 
+/// The instructions of the processor that kernels use, and those that it has.
+#[pyfunction]
+fn instructions() -> Option<String> {
+    hipdnn_plugin_sdk::cpu_isa::CpuIsa::description()
+}
+
 /// The libraries and devices available to GPU engines, and why no device was found.
 #[pyfunction]
 fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
@@ -106,6 +112,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
+    module.add_function(wrap_pyfunction!(instructions, module)?)?;
     module.add_function(wrap_pyfunction!(forked, module)?)?;
     module.add_function(wrap_pyfunction!(give_back, module)?)?;
     module.add_function(wrap_pyfunction!(join_packages, module)?)?;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -316,7 +317,8 @@ def test_the_interpreter_ends_with_live_plans():
 def test_the_environment_is_printed():
     ended = subprocess.run([sys.executable, "-m", "hipdnn"], capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
-    for word in (hipdnn.__version__, "Python", "numpy", "CPU_ENGINE", hipdnn.library().path):
+    instructions = "\nISA         " if platform.machine() == "x86_64" else ""
+    for word in (hipdnn.__version__, "Python", "numpy", "CPU_ENGINE", hipdnn.library().path, instructions):
         assert word in ended.stdout
 
 

@@ -17,6 +17,7 @@
 //! lists what must be consistent in a child. [`os`] hides the differences between systems.
 
 pub mod cached_file;
+pub mod cpu_isa;
 pub mod cuda;
 pub mod dynlib;
 pub mod engine_kind;

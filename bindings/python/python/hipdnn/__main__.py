@@ -49,6 +49,9 @@ def main() -> int:
     print(f"hipdnn      {__version__}")
     print(f"Python      {sys.version.split()[0]}, {platform.platform()}")
     print(f"processor   {_processor()}, {os.cpu_count()} threads")
+    instructions = _native.instructions()
+    if instructions is not None:
+        print(f"ISA         {instructions}")
     print("\n".join(_hardware()))
     for package in ("numpy", "torch", "jax", "cupy", "ml_dtypes"):
         try:

@@ -6,10 +6,9 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::os::processors;
-
-use crate::simd::cpu_isa::CpuIsa;
 
 /// Columns, and rows, of a hardware tile.
 pub(crate) const SIDE: usize = 16;

@@ -5,6 +5,9 @@
 //! shifts operands of the other kind by 128. Sums are exact as long as they fit in 32 bits.
 
 #[cfg(target_arch = "x86_64")]
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
+
+#[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
 #[cfg(target_arch = "x86_64")]
@@ -12,8 +15,6 @@ use crate::gemm::byte_tile::GROUP;
 use crate::gemm::multiply::multiply_row;
 use crate::gemm::register::{Register, load};
 use crate::simd::array;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::cpu_isa::CpuIsa;
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 
 /// The most groups in a panel.
@@ -57,11 +58,10 @@ impl Form {
         #[cfg(target_arch = "x86_64")]
         if isa != Isa::Portable {
             forms.push(Self::Avx2);
-            if is_x86_feature_detected!("avxvnni") && CpuIsa::Avx2Vnni.is_permitted() {
+            if CpuIsa::Avx2Vnni.is_available() {
                 forms.push(Self::AvxVnni);
             }
-            let has_dots = is_x86_feature_detected!("avx512vnni") && CpuIsa::Avx512Vnni.is_permitted();
-            if isa == Isa::Avx512 && has_dots {
+            if isa == Isa::Avx512 && CpuIsa::Avx512Vnni.is_available() {
                 forms.push(Self::Avx512Vnni);
                 if amx::is_available(amx::Terms::Unsigned) {
                     forms.push(Self::Amx);

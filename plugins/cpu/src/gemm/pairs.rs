@@ -9,6 +9,8 @@
 )]
 
 use half::bf16;
+#[cfg(target_arch = "x86_64")]
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::Bfloat16Pairs;
@@ -17,8 +19,6 @@ use crate::gemm::amx;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::cpu_isa::CpuIsa;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Vector, VectorTask};
 
@@ -36,8 +36,7 @@ impl Pairs {
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
-            let is_permitted = CpuIsa::Avx512Bf16.is_permitted();
-            let bfloat16 = is_permitted && is_x86_feature_detected!("avx512bf16");
+            let bfloat16 = CpuIsa::Avx512Bf16.is_available();
             return Self { bfloat16, tiles: bfloat16 };
         }
         let _ = isa;

@@ -1,9 +1,8 @@
 //! Instruction sets: detection at run time, and code compiled for each.
 
-use hipdnn_plugin_sdk::lock::OnceLock;
-
 #[cfg(target_arch = "x86_64")]
-use crate::simd::cpu_isa::CpuIsa;
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,16 +80,7 @@ impl Isa {
     pub fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c");
-            let avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            let [avx2, avx512] = [(avx2, CpuIsa::Avx2), (avx512, CpuIsa::Avx512)]
-                .map(|(is, level)| is && level.is_permitted());
-            match (avx2, avx512) {
+            match (CpuIsa::Avx2.is_available(), CpuIsa::Avx512.is_available()) {
                 (true, true) => &[Self::Portable, Self::Avx2, Self::Avx512],
                 (true, false) => &[Self::Portable, Self::Avx2],
                 _ => &[Self::Portable],

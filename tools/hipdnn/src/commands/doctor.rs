@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result, one_line};
 use crate::loading::{self, Loading};
 use hipdnn::Backend;
 use hipdnn::hardware::{self, Found, VulkanDevice};
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
 use hipdnn_plugin_sdk::os::{environment, processors};
 
 /// Prefixes of variables that affect what is found.
@@ -28,6 +29,9 @@ pub fn doctor(backend: Result<Backend>, plugins: &[PathBuf]) -> Outcome {
     report.line("hipdnn", env!("CARGO_PKG_VERSION"));
     report.line("system", &system());
     report.line("processor", &processor());
+    if let Some(line) = CpuIsa::description() {
+        report.line("ISA", &line);
+    }
     gpus(&mut report);
     let failure = backend.and_then(|backend| library(&mut report, &backend, plugins)).err();
     if let Some(failure) = &failure {

@@ -106,6 +106,18 @@ fn the_doctor_lists_everything() {
         let has = |line: &str| line.starts_with(&format!("{word:<11} ")) && line.contains(part);
         assert!(text.lines().any(has), "{word} {part}: {text}");
     }
+    if cfg!(target_arch = "x86_64") {
+        let isa = |limit: &str| {
+            let answer: Answer =
+                program().arg("doctor").env("HIPDNN_CPU_MAX_ISA", limit).output().unwrap().into();
+            answer.out.lines().find_map(|line| line.strip_prefix("ISA         ")).unwrap().to_owned()
+        };
+        let (all, least) = (isa(""), isa("sse"));
+        let (used, present) = all.split_once("; the processor has ").unwrap();
+        assert_eq!(present.split(", ").last(), Some(used), "{all}");
+        let limit = if used == "sse" { "" } else { ", the limit by HIPDNN_CPU_MAX_ISA" };
+        assert_eq!(least, format!("sse{limit}; the processor has {present}"));
+    }
     let answer = with_folder("/no/such/folder/", &["doctor"]);
     assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no engine is loaded\n"));
     assert!(answer.out.contains("plugins     warning: the plugin folder /no/such/folder/ does not exist\n"));
