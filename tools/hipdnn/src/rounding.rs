@@ -83,6 +83,12 @@ impl Roundings {
             () if has("WINOGRAD") => (16.0, terms / 9.0 + 11.0),
             () => (1.0, terms),
         };
+        let by_fft = by_fft(graph, node).filter(|_| has("FFT") && !exact);
+        // An engine that may take several algorithms names all of them.
+        let (growth, count) = match by_fft {
+            Some((more, roundings)) if more * roundings > growth * count => (more, roundings),
+            _ => (growth, count),
+        };
         fixed += of_functions(node, notes) * unit;
         if is_product && has("DOWN_CONVERT_INPUTS") {
             let halves = operands().any(|tensor| tensor.data_type == DataType::Half);
@@ -262,6 +268,24 @@ fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
     rounded * q.map_or(0.0, |q| 2.0 * steps(q.data_type).0)
 }
 
+/// How roundings grow in a convolution by FFT, and their number on the way of a term into the sum.
+///
+/// A transform of n numbers has log₂ n stages, each of which may add 7 half steps to the error in the norm (Higham, 24.1). There
+/// are three, a product, and a sum of channels. The norm is that of a whole tile, of which an element may have all of the error.
+fn by_fft(graph: &Graph, node: &Node) -> Option<(f64, f64)> {
+    let tensor = |roles: [&str; 2]| {
+        let mut ports = node.inputs.iter().chain(&node.outputs);
+        let port = ports.find(|port| roles.contains(&port.role.as_str()))?;
+        graph.tensor(port.uid)
+    };
+    let (image, window) = (tensor(["x", "dx"])?, tensor(["w", "dw"])?);
+    let sizes = image.dims.iter().zip(&window.dims).skip(2);
+    // Tiles are powers of two, which hold an image and its window's rim or are smaller; no library's are below 32.
+    let stages: f64 = sizes.map(|(size, width)| ((size + width - 1).max(32) as f64).log2().ceil()).sum();
+    let taps: i64 = window.dims.iter().skip(2).product();
+    Some(((stages / 2.0).exp2(), terms(graph, node) / taps.max(1) as f64 + 21.0 * stages + 3.0))
+}
+
 /// The most terms that a node sums for an element.
 pub fn terms(graph: &Graph, node: &Node) -> f64 {
     let dims = |role: &str| -> Vec<f64> {
@@ -358,6 +382,10 @@ mod tests {
         is_near(with(json!({"notes": ["DOWN_CONVERT_INPUTS"]})) - plain, (-9_f64).exp2());
         let winograd = squares((176.0 * (4.0 + 18.0) + 1.0) * HALF_STEP.powi(2)) - sums;
         is_near(with(json!({"notes": ["WINOGRAD", "WINOGRAD_TILE_6x6"]})) - plain, winograd);
+        // 4 channels, and three transforms of 32 × 32.
+        let fft = squares((32.0 * (4.0 + 213.0) + 1.0) * HALF_STEP.powi(2)) - sums;
+        is_near(with(json!({"notes": ["FFT"]})) - plain, fft);
+        is_near(with(json!({"notes": ["FFT", "WINOGRAD_TILE_6x6"]})) - plain, fft);
         let reduced = |parts: f64| 2.0 * half + parts / (1.0 - parts) + 74.0 * HALF_STEP;
         is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"]})), reduced(36.0 / 32.0 * half));
         is_near(with(json!({"notes": ["REDUCED_PRECISION_REDUCTION"], "parts": 4})), reduced(4.0 * half));

@@ -84,10 +84,10 @@ impl<'a> Chain<'a> {
         uids.flatten().filter_map(|uid| Some((uid, values.get(&uid)?.clone()))).collect()
     }
 
-    /// What a sum writes in double precision if each of its terms is positive. Winograd adds up all values of a tile: each counts
-    /// as the largest.
+    /// What a sum writes in double precision if each of its terms is positive. Winograd and FFT add up all values of a tile: each
+    /// counts as the largest.
     pub fn sizes_of_terms(&self, place: usize, values: &Values, notes: Option<&Numerics>) -> Result<Values> {
-        let has_tiles = notes.is_some_and(|notes| notes.notes.iter().any(|note| note == "WINOGRAD"));
+        let has_tiles = notes.is_some_and(|notes| notes.notes.iter().any(|note| note == "WINOGRAD" || note == "FFT"));
         let node = self.graph.nodes.get(place).filter(|_| has_tiles);
         let of_tiles = node.and_then(|node| node.input("x").or_else(|| node.input("dy")));
         let mut part = double::part(self.graph, &self.text, place..place + 1);
