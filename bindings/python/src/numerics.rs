@@ -1,6 +1,6 @@
 //! What an engine's plan loses of a graph, node by node: the analysis of the tool `hipdnn`, on Python's arrays.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use hipdnn_tool::computation::{Arrays, Loaded, require_memory};
@@ -8,7 +8,9 @@ use hipdnn_tool::fill::fill;
 use hipdnn_tool::graph::{Graph, Tensor};
 use hipdnn_tool::numerics::{Report, results};
 use hipdnn_tool::tensor::{Array, bytes};
+use hipdnn_tool::views::{View, Views};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::device::Place;
 use crate::error::{ArrayError, Error};
@@ -17,8 +19,11 @@ use crate::library::OperationGraph;
 use crate::protocols::Reader;
 use crate::spec::Spec;
 
-/// JSON, table and SVG.
-type Answer = (String, String, String);
+/// JSON, table and SVG; and the bytes of each result, `f64` in the order of its dimensions, by uid.
+type Answer = (String, String, String, Vec<(i64, Vec<u8>)>);
+
+/// A tensor that has others' elements: its uid, their uids, numbers as bytes of `f64`, and indices of elements as bytes of `u64`.
+type Rearranged = (i64, Vec<i64>, PyBackedBytes, PyBackedBytes);
 
 fn failed(failure: &hipdnn_tool::failure::Failure) -> PyErr {
     Error::new_err(failure.to_string())
@@ -62,7 +67,7 @@ fn inputs(
     graph: &Graph,
     specs: &[Spec],
     arrays: &[(Bound<'_, PyAny>, Bound<'_, PyAny>)],
-    seed: u64,
+    (seed, views): (u64, &Views),
 ) -> PyResult<Arrays> {
     let mut reader = Reader::default();
     let mut given = HashMap::new();
@@ -76,7 +81,8 @@ fn inputs(
             given.insert(uid, values(&mut reader, spec, tensor, array)?);
         }
     }
-    let read = graph.bound().filter(|tensor| graph.producer(tensor.uid).is_none());
+    let is_view = |uid: i64| views.all.iter().any(|view| view.uid == uid);
+    let read = graph.bound().filter(|tensor| graph.producer(tensor.uid).is_none() && !is_view(tensor.uid));
     let all = read.map(|tensor| match given.remove(&tensor.uid) {
         Some(array) => Ok((tensor.uid, array)),
         None => {
@@ -86,7 +92,24 @@ fn inputs(
     all.collect()
 }
 
-/// The errors of each node with an engine, as JSON, as a table and as SVG. `knobs` are NAME=VALUE.
+/// Words of eight bytes.
+fn words<T>(bytes: &[u8], read: impl Fn([u8; 8]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|word| read(*word)).collect()
+}
+
+/// The views of a graph, and the tensors that it writes for these only.
+fn views_of((all, inner): (Vec<Rearranged>, HashSet<i64>)) -> Views {
+    let view = |(uid, sources, numbers, elements): Rearranged| View {
+        uid,
+        sources,
+        numbers: words(&numbers, f64::from_le_bytes),
+        // An index beyond memory is none of any source.
+        elements: words(&elements, |word| usize::try_from(u64::from_le_bytes(word)).unwrap_or(usize::MAX)),
+    };
+    Views { all: all.into_iter().map(view).collect(), inner }
+}
+
+/// The errors of each node with an engine, as JSON, as a table and as SVG, and the results. `knobs` are NAME=VALUE.
 #[pyfunction]
 pub fn numerics(
     py: Python<'_>,
@@ -95,12 +118,15 @@ pub fn numerics(
     tensors: Vec<Spec>,
     arrays: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
     seed: u64,
+    views: (Vec<Rearranged>, HashSet<i64>),
 ) -> PyResult<Answer> {
     let (engine, knobs) = choice;
     let (operations, handle) = graph.copied(py)?;
-    let loaded = Loaded::new(&handle, operations, Path::new("graph")).map_err(|failure| failed(&failure))?;
+    let mut loaded =
+        Loaded::new(&handle, operations, Path::new("graph")).map_err(|failure| failed(&failure))?;
     require_memory(&loaded.graph).map_err(|failure| failed(&failure))?;
-    let inputs = inputs(&loaded.graph, &tensors, &arrays, seed)?;
+    loaded.views = views_of(views);
+    let inputs = inputs(&loaded.graph, &tensors, &arrays, (seed, &loaded.views))?;
     let engines = handle.engines().map_err(|error| Error::new_err(error.to_string()))?;
     let found = engines.into_iter().find(|other| other.id == engine);
     let engine = found.ok_or_else(|| Error::new_err(format!("there is no engine with the id {engine}")))?;
@@ -108,7 +134,10 @@ pub fn numerics(
         let choice = (&engine, knobs.as_slice());
         let results = results(&handle, &loaded, choice, &inputs, None)?;
         let report = Report::new(&handle, &loaded, choice, (&inputs, &results), None)?;
-        Ok((report.json()?, report.text(&loaded.graph), report.svg(&loaded.graph)?))
+        let picture = report.svg(&loaded.views.joined(&loaded.graph))?;
+        let bytes = |array: &Array| array.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let results = results.iter().map(|(uid, array)| (*uid, bytes(array))).collect();
+        Ok((report.json()?, report.text(&loaded.graph), picture, results))
     });
     answer.map_err(|failure| failed(&failure))
 }

@@ -22,7 +22,7 @@ fn compare_all<'g>(
     reference: &Arrays,
     limits: Limits<'_>,
 ) -> Result<Vec<(&'g Tensor, Comparison)>> {
-    let Loaded { operations, graph } = loaded;
+    let Loaded { operations, graph, .. } = loaded;
     let mut compared = Vec::new();
     for (uid, array) in outputs {
         let expected = reference.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
@@ -70,7 +70,7 @@ pub fn judge<'g>(
     (expected, own, known): (&Arrays, Option<&Arrays>, &Changes),
     limits: Limits<'_>,
 ) -> Result<Vec<Judged<'g>>> {
-    let Loaded { operations, graph } = loaded;
+    let Loaded { operations, graph, .. } = loaded;
     let mut compared = compare_all(handle, loaded, (inputs, outputs), expected, limits)?;
     let is_any_beyond = |compared: &[(_, Comparison)]| compared.iter().any(|(_, it)| it.beyond > 0);
     // Where the reference does not compute each node, no flushed result is known.

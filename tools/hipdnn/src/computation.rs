@@ -9,6 +9,7 @@ use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
 use crate::steps::{self, Step};
 use crate::tensor::{Array, Bits, Memory, Place, Vulkan, bytes, count, npy, require_host_memory};
+use crate::views::Views;
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
@@ -136,7 +137,7 @@ pub fn save_outputs(graph: &Graph, files: &[FileOf], outputs: &Arrays) -> Result
 /// The engines to try: the named one, or else all that the library offers, the graph's preferred one first.
 pub fn choose_engines(
     handle: &Handle,
-    Loaded { operations, graph }: &Loaded,
+    Loaded { operations, graph, .. }: &Loaded,
     named: Option<&str>,
     device: Option<Vulkan>,
 ) -> Result<Vec<EngineInfo>> {
@@ -456,6 +457,8 @@ pub struct Loaded {
     pub operations: OperationGraph,
     /// Ours.
     pub graph: Graph,
+    /// What its nodes read of each other beside their tensors; few programs have these.
+    pub views: Views,
 }
 
 impl Loaded {
@@ -466,6 +469,6 @@ impl Loaded {
         if graph.name.is_empty() {
             graph.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         }
-        Ok(Self { operations, graph })
+        Ok(Self { operations, graph, views: Views::default() })
     }
 }

@@ -19,3 +19,4 @@ pub mod steps;
 pub mod table;
 pub mod tensor;
 pub mod ties;
+pub mod views;

@@ -20,7 +20,7 @@ use hipdnn::{Backend, forward_log};
 use hipdnn_plugin_sdk::os::environment::NOWHERE;
 use hipdnn_tool::failure::{self, Failure, Result};
 use hipdnn_tool::{
-    batch, comparison, computation, double, graph, numerics, picture, rounding, steps, table, tensor,
+    batch, comparison, computation, double, graph, numerics, picture, rounding, steps, table, tensor, views,
 };
 use loading::Loading;
 

@@ -182,6 +182,17 @@ class Graph(Restored):
         >>> graph.numerics(engine="CPU_ENGINE").nodes[0].operation
         'Pointwise exp'
         """
+        return self._numerics(tensors or {}, engine, knobs, seed)
+
+    def _numerics(
+        self,
+        tensors: Mapping[Any, Any],
+        engine: str | int | None,
+        knobs: Mapping[str, Any] | None,
+        seed: int,
+        views: tuple[Sequence[tuple[int, Sequence[int], bytes, bytes]], set[int]] = ((), set()),
+    ) -> Numerics:
+        """The same with tensors whose elements are those of others, and the results that are for these only."""
         text = self.to_json()
         if not self._has_work():
             raise GraphError("numerics", "outputs", "have no elements, expected some")
@@ -191,8 +202,9 @@ class Graph(Restored):
             id, settings = self._engine_id(engine), ()
         settings = settings if knobs is None else knobs_of(knobs)
         choice = id, [f"{name}={value}" for name, value in settings]
-        specs, arrays = self._specs(aligned=False), list(dict(tensors or {}).items())
-        return Numerics(self._engine_name(id), *_native.numerics(self._native_graph(text), choice, specs, arrays, seed))
+        specs, arrays = self._specs(aligned=False), list(dict(tensors).items())
+        found = _native.numerics(self._native_graph(text), choice, specs, arrays, seed, views)
+        return Numerics(self._engine_name(id), *found)
 
     def _repr_svg_(self) -> str:
         """The picture shown by a notebook."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["NodeErrors", "Numerics", "ResultErrors"]
@@ -55,7 +55,7 @@ def _fields(kind: Any, found: Mapping[str, Any]) -> Any:
 class Numerics:
     """The errors of each node of a graph. Printed, it is a table; a notebook shows the picture."""
 
-    def __init__(self, engine: str, text: str, table: str, svg: str) -> None:
+    def __init__(self, engine: str, text: str, table: str, svg: str, values: Sequence[tuple[int, bytes]] = ()) -> None:
         found = json.loads(text)
         #: The engine whose plan was measured.
         self.engine = engine
@@ -69,6 +69,10 @@ class Numerics:
         #: The node that loses most digits, if one does.
         self.culprit: NodeErrors | None = None if culprit is None else self.nodes[culprit]
         self._json, self._table, self._svg = text, table, svg
+        #: The bytes of each result, in double precision, by uid.
+        self.values: dict[int, bytes] = dict(values)
+        #: For a module: what it returns as the plan computes it, as NumPy arrays.
+        self.outputs: list[Any] = []
 
     def to_json(self) -> str:
         """The errors as JSON, as ``hipdnn numerics --json`` writes them."""

@@ -11,6 +11,7 @@ use crate::computation::{Loaded, choose_engines, first_that_works, hexadecimal, 
 use crate::failure::{Failure, Result};
 use crate::graph::Graph;
 use crate::table::Table;
+use crate::views::Views;
 use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph, ahead};
 
 /// Saves, loads or describes a plan.
@@ -114,7 +115,7 @@ fn load_ahead(handle: &Handle, bytes: &[u8], arguments: &PlanLoad) -> Result<Out
     let found = ahead::load(handle, bytes, name.as_deref())
         .map_err(|error| Failure::from(error).of_file(&arguments.plan))?;
     let graph = Graph::from_json(&found.graph.json()?)?;
-    let loaded = Loaded { operations: found.graph, graph };
+    let loaded = Loaded { operations: found.graph, graph, views: Views::default() };
     let engine = engine_of(handle, &found.plan)?;
     let outcome = run_plan(handle, &loaded, &engine, found.plan, &arguments.data)?;
     let told = found.reason.map(|reason| format!("planned anew: {reason}\n")).unwrap_or_default();

@@ -62,6 +62,14 @@ impl Graph {
         })
     }
 
+    /// The graph without the tensors that `is_left_out` names.
+    pub fn without_tensors(mut self, is_left_out: impl Fn(i64) -> bool) -> Self {
+        self.tensors.retain(|tensor| !is_left_out(tensor.uid));
+        let places = self.tensors.iter().enumerate().map(|(place, tensor)| (tensor.uid, place));
+        self.places = places.collect();
+        self
+    }
+
     /// The tensor with a uid.
     pub fn tensor(&self, uid: i64) -> Option<&Tensor> {
         self.place(uid).and_then(|place| self.tensors.get(place))

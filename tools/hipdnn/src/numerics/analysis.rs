@@ -119,12 +119,15 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
         let data_type = graph.tensor(*uid).map(|tensor| tensor.data_type);
         (*uid, data_type.map_or_else(|| array.clone(), |data_type| array.rounded(data_type)))
     };
-    let own: Values = inputs.iter().map(rounded).collect();
+    let mut own: Values = inputs.iter().map(rounded).collect();
+    own.extend(chain.views.made(graph, |uid| own.get(&uid)));
     let exact = chain.exactly_from(0, &own)?;
     let is_plans = own.keys().copied().collect();
     let mut state = State { own, is_plans, rest: exact.clone() };
     let results: Values = results.iter().cloned().collect();
-    let wanted = results.keys().filter_map(|uid| graph.tensor(*uid)).map(|tensor| tensor.data_type);
+    let is_result = |uid: &&i64| chain.views.is_result(graph, **uid);
+    let wanted = results.keys().filter(is_result).filter_map(|uid| graph.tensor(*uid));
+    let wanted = wanted.map(|tensor| tensor.data_type);
     let wanted = wanted.filter(|it| !it.is_integer()).map(|it| steps(it).0).fold(f64::INFINITY, f64::min);
     let wanted = if wanted.is_finite() { wanted } else { steps(DataType::Float).0 };
     let mut rows = Vec::new();
@@ -136,6 +139,12 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
         // Exact arithmetic goes on with what it has where the node adds no error.
         let is_exact = written.iter().all(|(uid, array)| state.rest.get(uid) == Some(array));
         state.own.extend(written);
+        for (uid, array) in chain.views.made(graph, |uid| state.own.get(&uid)) {
+            if chain.views.sources(uid).iter().all(|source| state.is_plans.contains(source)) {
+                state.is_plans.insert(uid);
+            }
+            state.own.insert(uid, array);
+        }
         let after = match is_exact {
             true => state.rest.clone(),
             false => chain.exactly_from(place + 1, &state.own)?,
@@ -144,7 +153,7 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
             let at = |rest: &Values| rest.get(uid).or_else(|| state.own.get(uid)).cloned();
             change(&at(&state.rest)?, &at(&after)?, exact.get(uid)?).into()
         };
-        shares.push(norm_of(results.keys().filter_map(of_result)));
+        shares.push(norm_of(results.keys().filter(is_result).filter_map(of_result)));
         state.rest = after;
         rows.push(row);
     }
@@ -167,9 +176,10 @@ pub fn analyse(chain: &Chain<'_>, inputs: &Arrays, results: &Arrays) -> Result<A
             is_finite: is_finite(array),
         })
     };
-    let mut results: Vec<Outcome> = results.iter().filter_map(outcome).collect();
+    let outcomes = results.iter().filter(|(uid, _)| is_result(uid));
+    let mut results: Vec<Outcome> = outcomes.filter_map(outcome).collect();
     results.sort_by_key(|result| result.uid);
-    let culprit = culprit(graph, &rows);
+    let culprit = culprit(chain, &rows);
     Ok(Analysis { results, rows, digits: -wanted.log10(), culprit })
 }
 
@@ -276,7 +286,8 @@ fn measure(
         let so_far = relative(own, exact);
         row.so_far = Number(row.so_far.0.max(so_far));
         // A result that no node reads has the type that was asked for.
-        let is_read = graph.nodes.iter().any(|node| node.inputs.iter().any(|read| read.uid == port.uid));
+        let is_read = graph.nodes.iter().any(|node| node.inputs.iter().any(|read| read.uid == port.uid))
+            || chain.views.read(port.uid);
         let least = if is_read { wanted } else { wanted.max(steps(tensor.data_type).0) };
         let left = |error: f64| error.clamp(least, 1.0);
         // Operands that already make it infinite are where the digits were lost.
@@ -404,8 +415,9 @@ fn operation(node: &Node) -> String {
 }
 
 /// The node that loses most digits among those whose errors, or whose operands' errors, reach the results.
-fn culprit(graph: &Graph, rows: &[Row]) -> Option<usize> {
+fn culprit(chain: &Chain<'_>, rows: &[Row]) -> Option<usize> {
     const REACHES: f64 = 0.05;
+    let graph = chain.graph;
     let share = |place: usize| {
         let (mut open, mut seen) = (vec![place], HashSet::new());
         let mut share = 0.0;
@@ -417,7 +429,10 @@ fn culprit(graph: &Graph, rows: &[Row]) -> Option<usize> {
             share += row.share;
             let writes = |node: &Node, uid: i64| node.outputs.iter().any(|port| port.uid == uid);
             let producer = |uid: i64| graph.nodes.iter().position(|node| writes(node, uid));
-            open.extend(node.inputs.iter().filter_map(|port| producer(port.uid)));
+            for port in &node.inputs {
+                let sources = chain.views.sources(port.uid).iter().copied();
+                open.extend(sources.chain([port.uid]).filter_map(producer));
+            }
         }
         share
     };

@@ -12,4 +12,5 @@ mod reasons;
 mod report;
 
 pub use analysis::{Analysis, Number, Outcome, Row};
-pub use report::{Report, results};
+pub use chain::results;
+pub use report::Report;

@@ -3,7 +3,7 @@
 use super::analysis::{Analysis, LOSES, Outcome, Row, analyse};
 use super::chain::Chain;
 use super::reasons::{SATURATION, short};
-use crate::computation::{Arrays, Computation, Loaded, place_of, plan};
+use crate::computation::{Arrays, Loaded};
 use crate::failure::{Failure, Result};
 use crate::graph::Graph;
 use crate::picture::{self, Shares};
@@ -23,21 +23,6 @@ pub struct Report {
     pub engine: String,
     /// The errors.
     pub analysis: Analysis,
-}
-
-/// The results of an engine's plan.
-pub fn results(
-    handle: &Handle,
-    loaded: &Loaded,
-    (engine, knobs): (&EngineInfo, &[String]),
-    inputs: &Arrays,
-    memory: Option<Place>,
-) -> Result<Arrays> {
-    let plan = plan(&loaded.operations, engine, knobs)?;
-    let place = place_of(engine, memory);
-    let mut computation = Computation::new(handle, &loaded.graph, plan, inputs, place)?;
-    computation.execute(handle).map_err(|failure| failure.during(&engine.name))?;
-    computation.outputs(&loaded.graph)
 }
 
 impl Report {

@@ -8,6 +8,7 @@ use hipdnn_tool::numerics::{Report, Row, results};
 use hipdnn_tool::rounding::Limits;
 use hipdnn_tool::steps;
 use hipdnn_tool::tensor::Random;
+use hipdnn_tool::views::Views;
 use serde_json::{Value, json};
 
 use crate::{cpu_plugin, library};
@@ -147,7 +148,7 @@ fn measured_errors_are_within_their_bounds() {
     for seed in 0..count() {
         let text = graph(seed);
         let analysed = double::load(&handle, &text).and_then(|(operations, graph)| {
-            let loaded = Loaded { operations, graph };
+            let loaded = Loaded { operations, graph, views: Views::default() };
             let inputs = inputs(&loaded.graph, &[], seed)?;
             let results = results(&handle, &loaded, (engine, &[]), &inputs, None)?;
             let plan = plan(&loaded.operations, engine, &[])?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Union
@@ -59,13 +60,6 @@ def kept_axes(value: Made, tensor: Tensor) -> list[int]:
     return [axis for axis in range(rank) if axis not in lost]
 
 
-def whole(reader: Any, node: Any, x: Any) -> Tensor:
-    """The tensor of an operand that has PyTorch's dimensions."""
-    if isinstance(reader.value(x), (Flat, Reduced)):
-        raise _odd(node, "an operand lost dimensions, expected keepdim")
-    return reader.tensor(x)
-
-
 def _number(node: Any, number: Any) -> float:
     """A number, which has to be finite in single precision."""
     try:
@@ -84,25 +78,33 @@ def _operands(reader: Any, node: Any, arguments: Sequence[Any]) -> tuple[list[An
     if not shaped:
         return [reader.tensor(argument) if hasattr(argument, "name") else argument for argument in arguments], None
     first = shaped[0]
-    if any(_form(value) != _form(first) for value in shaped):
-        raise _odd(node, "operands lost different dimensions, expected the same ones, or keepdim")
-    rank = max(len(_dims(reader.tensor_of(value))) for value in shaped)
+    ranks = {len(_dims(reader.tensor_of(value))) for value in shaped}
+    rank = max(ranks)
+    is_alike = len(ranks) == 1 and all(_form(value) == _form(first) for value in shaped)
+    last = 2 if isinstance(first, Flat) else rank
+    is_image = isinstance(first, Flat) and any(dim != 1 for dim in _dims(first.tensor)[2:])
+    for value in values:
+        if reader.is_array(value) and (
+            value.numel() > 1 and (isinstance(first, Reduced) or is_image) or value.dim() > last
+        ):
+            is_alike = False
     operands: list[Any] = []
     for argument, value in zip(arguments, values):
-        if isinstance(value, (Tensor, Flat, Reduced)):
-            operands.append(reader.tensor_of(value))
-        elif isinstance(value, (int, float)):
+        if isinstance(value, (int, float)):
             operands.append(_number(node, value))
+        elif not is_alike:
+            operands.append(reader.plain(argument, max(node.meta["val"].dim(), 1)))
+        elif isinstance(value, (Tensor, Flat, Reduced)):
+            operands.append(reader.tensor_of(value))
         else:
             array = reader.array(value)
-            last = 2 if isinstance(first, Flat) else rank
-            is_image = isinstance(first, Flat) and any(dim != 1 for dim in _dims(first.tensor)[2:])
-            if array.size > 1 and (isinstance(first, Reduced) or is_image or array.ndim > last):
-                raise _odd(node, f"a parameter has {list(array.shape)}, expected the dimensions of the other operand")
             ones = [1] * (last - min(array.ndim, last))
             shape = [*ones, *array.shape, *[1] * (rank - last)] if array.size > 1 else [1] * rank
             operands.append(reader.constant(array.reshape(shape), argument.name))
-    return operands, first
+    if is_alike:
+        return operands, first
+    # A graph's tensors have a dimension at least.
+    return operands, None if node.meta["val"].dim() else Reduced(reader.tensor_of(shaped[0]), [0])
 
 
 def _of_operands(method: str) -> Callable[..., Made]:
@@ -147,8 +149,8 @@ def _axes(reader: Any, node: Any, x: Any, axes: Any) -> tuple[Any, Tensor, list[
     """A tensor and the axes of the graph that are PyTorch's."""
     value = reader.value(x)
     if isinstance(value, Flat) and any(dim != 1 for dim in _dims(value.tensor)[2:]):
-        raise _odd(node, "its operand lost dimensions, expected keepdim")
-    tensor = reader.tensor(x)
+        value = reader.plain(x)
+    tensor = reader.tensor_of(value)
     kept = kept_axes(value, tensor)
     if axes is None or axes == []:
         axes = range(len(kept))
@@ -161,17 +163,21 @@ def reduced(mode: reduction_mode) -> Callable[..., Made]:
         # The type of each result is checked.
         del dtype
         value, tensor, axes = _axes(reader, node, x, axes)
-        y = reader.graph.reduction(tensor, mode, axis=axes, name=node.name)
-        if keepdim:
-            return like(value, y)
-        rank = len(_dims(tensor))
-        if isinstance(value, Tensor) and axes == list(range(2, rank)):
-            return Flat(y)
-        # What it does not have any more: what its operand had lost too.
-        gone = value.axes if isinstance(value, Reduced) else range(2, rank) if isinstance(value, Flat) else ()
-        return Reduced(y, sorted({*gone, *axes}))
+        return _without(value, reader.graph.reduction(tensor, mode, axis=axes, name=node.name), axes, keepdim)
 
     return call
+
+
+def _without(value: Made, y: Tensor, axes: Sequence[int], keepdim: bool) -> Made:
+    """The reduction of a value, with or without the dimensions that have one element."""
+    if keepdim:
+        return like(value, y)
+    rank = len(_dims(y))
+    if isinstance(value, Tensor) and list(axes) == list(range(2, rank)):
+        return Flat(y)
+    # What it does not have any more: what its operand had lost too.
+    gone = value.axes if isinstance(value, Reduced) else range(2, rank) if isinstance(value, Flat) else ()
+    return Reduced(y, sorted({*gone, *axes}))
 
 
 def _softmax(
@@ -189,9 +195,50 @@ def _softmax(
     return like(value, graph.div(weights, total, name=name))
 
 
+def _log_of_sum(reader: Any, node: Any, x: Any, axes: Any, keepdim: bool = False) -> Made:
+    value, tensor, axes = _axes(reader, node, x, axes)
+    graph, name = reader.graph, node.name
+    largest = graph.reduction(tensor, reduction_mode.MAX, axis=axes, name=f"{name} maximum")
+    weights = graph.exp(graph.sub(tensor, largest, name=f"{name} shifted"), name=f"{name} exponentials")
+    total = graph.reduction(weights, reduction_mode.ADD, axis=axes, name=f"{name} sum")
+    return _without(value, graph.add(graph.log(total, name=f"{name} log"), largest, name=name), axes, keepdim)
+
+
+def _variance(root: bool) -> Callable[..., Made]:
+    def call(
+        reader: Any, node: Any, x: Any, axes: Any = None, *, correction: Any = None, keepdim: bool = False
+    ) -> Made:
+        value, tensor, axes = _axes(reader, node, x, axes)
+        graph, name, dims = reader.graph, node.name, _dims(tensor)
+        left = math.prod(dims[axis] for axis in axes) - (1 if correction is None else correction)
+        if left <= 0:
+            raise UnsupportedError(name, "correction", f"is {correction}, expected fewer than there are elements")
+        mean = graph.reduction(tensor, reduction_mode.AVG, axis=axes, name=f"{name} mean")
+        apart = graph.sub(tensor, mean, name=f"{name} differences")
+        total = graph.reduction(graph.mul(apart, apart, name=f"{name} squares"), reduction_mode.ADD, axis=axes)
+        y = graph.div(total, float(left), name=f"{name} variance" if root else name)
+        return _without(value, graph.sqrt(y, name=name) if root else y, axes, keepdim)
+
+    return call
+
+
+def _largest(reader: Any, node: Any, x: Any, axis: int, keepdim: bool = False) -> list[Made]:
+    return [reduced(reduction_mode.MAX)(reader, node, x, axis, keepdim)]
+
+
 def _log_softmax(reader: Any, node: Any, x: Any, axis: int, _half_to_float: Any = None, *, dtype: Any = None) -> Made:
     del dtype
     return _softmax(reader, node, x, axis, logarithm=True)
+
+
+def _factors(reader: Any, node: Any, shape: Sequence[int], of: Sequence[tuple[Any, float, str]]) -> list[Tensor]:
+    """A norm's parameters; those that the module has not are a number."""
+    numpy = importlib.import_module("numpy")
+    made = []
+    for argument, number, word in of:
+        array = numpy.full(shape, number, "float32") if argument is None else reader.array(reader.value(argument))
+        made.append(reader.constant(array.reshape(shape), f"{node.name} {word}"))
+    return made
 
 
 def _layer_norm(
@@ -204,56 +251,157 @@ def _layer_norm(
     epsilon: float = 1e-5,
     *_: Any,
 ) -> Tensor:
-    numpy = importlib.import_module("numpy")
-    value = whole(reader, node, x)
+    value = reader.plain(x)
     full = [1] * (len(_dims(value)) - len(shape)) + list(shape)
-    of = [(weight, numpy.ones, "scale"), (bias, numpy.zeros, "bias")]
-    made = [
-        reader.constant(
-            (make(full, numpy.float32) if argument is None else reader.array(reader.value(argument))).reshape(full),
-            f"{node.name} {word}",
-        )
-        for argument, make, word in of
-    ]
+    made = _factors(reader, node, full, [(weight, 1, "scale"), (bias, 0, "bias")])
     y = reader.graph.layernorm(norm_forward_phase.INFERENCE, value, *made, epsilon=epsilon, name=node.name)[0]
     assert y is not None
     return y
 
 
-def _matmul(reader: Any, node: Any, a: Any, b: Any) -> Tensor:
-    left, right = whole(reader, node, a), whole(reader, node, b)
-    if len(_dims(left)) != len(_dims(right)) or len(_dims(left)) < 2:
-        raise _odd(node, "operands have other numbers of dimensions, expected the same, from two on")
-    return reader.graph.matmul(left, right, name=node.name)
+def _rms_norm(
+    reader: Any, node: Any, x: Any, shape: Sequence[int], weight: Any = None, epsilon: float | None = None
+) -> Tensor:
+    value = reader.plain(x)
+    full = [1] * (len(_dims(value)) - len(shape)) + list(shape)
+    made = _factors(reader, node, full, [(weight, 1, "scale")])
+    epsilon = 2.0**-23 if epsilon is None else epsilon
+    y = reader.graph.rmsnorm(norm_forward_phase.INFERENCE, value, *made, epsilon=epsilon, name=node.name)[0]
+    assert y is not None
+    return y
+
+
+def _group_norm(
+    reader: Any, node: Any, x: Any, groups: int, weight: Any = None, bias: Any = None, epsilon: float = 1e-5, *_: Any
+) -> Tensor:
+    shape = list(node.meta["val"].shape)
+    # Each group of channels is a row, and then an image again.
+    rows = reader.shaped(x, [shape[0], groups, math.prod(shape[1:]) // groups])
+    made = _factors(reader, node, [1, 1, _dims(rows)[-1]], [(None, 1, "ones"), (None, 0, "zeros")])
+    y = reader.graph.layernorm(norm_forward_phase.INFERENCE, rows, *made, epsilon=epsilon, name=f"{node.name} rows")[0]
+    assert y is not None
+    y = reader.tensor_with(reader.elements.of(y, y, math.prod(shape)).reshape(shape), node.name)
+    channels = [1, -1, *[1] * (len(shape) - 2)]
+    for argument, method, word in ((weight, reader.graph.mul, "scale"), (bias, reader.graph.add, "bias")):
+        if argument is not None:
+            array = reader.array(reader.value(argument)).reshape(channels)
+            y = method(y, reader.constant(array, f"{node.name} {word}"), name=f"{node.name} {word}")
+    return y
+
+
+def _instance_norm(
+    reader: Any, node: Any, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, is_own: bool, _: float,
+    epsilon: float, *__: Any,
+) -> Tensor:  # fmt: skip
+    del mean, variance
+    if not is_own:
+        raise UnsupportedError(node.name, "use_input_stats", "is False, expected an image's own statistics")
+    return _group_norm(reader, node, x, node.meta["val"].shape[1], weight, bias, epsilon)
+
+
+def _matmul(reader: Any, node: Any, a: Any, b: Any) -> Made:
+    shapes = [list(operand.meta["val"].shape) for operand in (a, b)]
+    rank = max(2, *map(len, shapes))
+    lost = [axis for axis, shape in zip((rank - 2, rank - 1), shapes) if len(shape) == 1]
+    left = shapes[0] if len(shapes[0]) > 1 else [1, *shapes[0]]
+    right = shapes[1] if len(shapes[1]) > 1 else [*shapes[1], 1]
+    tensors = [reader.shaped(operand, [1] * (rank - len(shape)) + shape) for operand, shape in ((a, left), (b, right))]
+    y = reader.graph.matmul(*tensors, name=node.name)
+    return Reduced(y, lost) if lost else y
+
+
+def _biased_matmul(reader: Any, node: Any, bias: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    rank, graph = node.meta["val"].dim(), reader.graph
+    y = graph.matmul(reader.plain(a, rank), reader.plain(b, rank), name=f"{node.name} product")
+    if alpha != 1:
+        y = graph.mul(y, _number(node, alpha), name=f"{node.name} alpha")
+    added = reader.plain(bias, rank)
+    if beta != 1:
+        added = graph.mul(added, _number(node, beta), name=f"{node.name} beta")
+    return graph.add(y, added, name=node.name)
+
+
+def _mask(reader: Any, node: Any, mask: Any, shape: Sequence[int]) -> Tensor:
+    """What is added to the scores."""
+    if mask.meta["val"].dtype.is_floating_point:
+        return reader.shaped(mask, [1] * (len(shape) - mask.meta["val"].dim()) + list(mask.meta["val"].shape))
+    numpy = importlib.import_module("numpy")
+    array = reader.fact(mask).cpu().numpy()
+    array = numpy.where(array, numpy.float32(0), numpy.float32("-inf")).astype("float32")
+    return reader.constant(array.reshape([1] * (len(shape) - array.ndim) + list(array.shape)), mask.name)
 
 
 def _attention(
     reader: Any, node: Any, q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Made:  # fmt: skip
     del enable_gqa  # The shapes tell.
-    if mask is not None:
-        raise UnsupportedError(node.name, "attn_mask", "expected no mask")
     if dropout:
         raise UnsupportedError(node.name, "dropout_p", f"is {dropout}, expected 0")
-    tensors = [whole(reader, node, argument) for argument in (q, k, v)]
-    if any(len(_dims(tensor)) != 4 for tensor in tensors):
-        raise _odd(node, "expected four dimensions")
+    lost = 4 - node.meta["val"].dim()
+    if lost < 0:
+        raise _odd(node, "expected four dimensions at most")
+    tensors = [reader.plain(argument, 4) for argument in (q, k, v)]
     scale = scale if scale is not None else _dims(tensors[0])[-1] ** -0.5
-    y = reader.graph.sdpa(*tensors, attn_scale=scale, use_causal_mask=is_causal, is_inference=True, name=node.name)[0]
+    bias = None if mask is None else _mask(reader, node, mask, [*_dims(tensors[0])[:3], _dims(tensors[1])[2]])
+    y = reader.graph.sdpa(
+        *tensors, attn_scale=scale, bias=bias, use_causal_mask=is_causal, is_inference=True, name=node.name
+    )[0]
     assert y is not None
-    return y
+    return Reduced(y, range(lost)) if lost else y
+
+
+def _clamp(reader: Any, node: Any, x: Any, least: Any = None, most: Any = None) -> Made:
+    [tensor], first = _operands(reader, node, [x])
+    for number, method in ((least, reader.graph.max), (most, reader.graph.min)):
+        if number is not None:
+            tensor = method(tensor, _number(node, number), name=f"{node.name} {method.__name__}")
+    return like(first, tensor)
+
+
+def _hardtanh(reader: Any, node: Any, x: Any, least: float = -1, most: float = 1) -> Made:
+    return _clamp(reader, node, x, least, most)
+
+
+def _leaky_relu(reader: Any, node: Any, x: Any, slope: float = 0.01) -> Made:
+    [tensor], first = _operands(reader, node, [x])
+    return like(first, reader.graph.leaky_relu(tensor, slope, name=node.name))
+
+
+def _elu(reader: Any, node: Any, x: Any, alpha: float = 1) -> Made:
+    [tensor], first = _operands(reader, node, [x])
+    return like(first, reader.graph.elu(tensor, alpha=_number(node, alpha), name=node.name))
+
+
+def _softplus(reader: Any, node: Any, x: Any, beta: float = 1, threshold: float = 20) -> Made:
+    del threshold  # Above it PyTorch takes x itself, which differs by less than its last place.
+    [tensor], first = _operands(reader, node, [x])
+    return like(first, reader.graph.softplus(tensor, beta=_number(node, beta), name=node.name))
+
+
+def _hard(of: str) -> Callable[..., Made]:
+    """x + 3 within 0 and 6, over 6; times x for hardswish."""
+
+    def call(reader: Any, node: Any, x: Any) -> Made:
+        [tensor], first = _operands(reader, node, [x])
+        graph, name = reader.graph, node.name
+        shifted = graph.min(graph.max(graph.add(tensor, 3.0, name=f"{name} shifted"), 0.0), 6.0)
+        if of == "hardswish":
+            shifted = graph.mul(tensor, shifted, name=f"{name} product")
+        return like(first, graph.div(shifted, 6.0, name=name))
+
+    return call
 
 
 _ONE = {
-    "relu": "relu", "relu_": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
+    "relu": "relu", "relu_": "relu", "silu_": "swish", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
     "rsqrt": "rsqrt", "reciprocal": "reciprocal", "neg": "neg", "abs": "abs", "erf": "erf", "silu": "swish", "maximum": "max",
-    "minimum": "min",
+    "minimum": "min", "sin": "sin", "floor": "floor", "ceil": "ceil",
 }  # fmt: skip
 _TWO = {"add": "add", "sub": "sub", "mul": "mul", "div": "div"}
 
 #: How they are translated.
-CALLS: dict[str, Callable[..., Made]] = {
+CALLS: dict[str, Callable[..., Any]] = {
     **{f"{name}.default": _of_operands(method) for name, method in _ONE.items()},
     **{f"{name}{place}.Tensor": _of_operands(method) for name, method in _TWO.items() for place in ("", "_")},
     "rsub.Scalar": _turned_sub,
@@ -271,6 +419,22 @@ CALLS: dict[str, Callable[..., Made]] = {
     "log_softmax.int": _log_softmax,
     "_log_softmax.default": _log_softmax,
     "layer_norm.default": _layer_norm,
+    "logsumexp.default": _log_of_sum,
+    "var.correction": _variance(False),
+    "std.correction": _variance(True),
+    "max.dim": _largest,
+    "rms_norm.default": _rms_norm,
+    "instance_norm.default": _instance_norm,
+    "group_norm.default": _group_norm,
+    **{f"hardtanh{place}.default": _hardtanh for place in ("", "_")},
+    **{f"clamp{place}.default": _clamp for place in ("", "_")},
+    **{f"leaky_relu{place}.default": _leaky_relu for place in ("", "_")},
+    **{f"elu{place}.default": _elu for place in ("", "_")},
+    "softplus.default": _softplus,
+    **{f"{of}{place}.default": _hard(of) for of in ("hardswish", "hardsigmoid") for place in ("", "_")},
+    "relu6.default": lambda reader, node, x: _clamp(reader, node, x, 0, 6),
+    "addmm.default": _biased_matmul,
+    "baddbmm.default": _biased_matmul,
     "matmul.default": _matmul,
     "mm.default": _matmul,
     "bmm.default": _matmul,
