@@ -101,6 +101,25 @@ pub fn part(graph: &Graph, text: &Value, nodes: Range<usize>) -> Option<Value> {
     Some(part)
 }
 
+/// The same with tensors that these nodes write and no other reads virtual as in the graph.
+pub fn part_alone(graph: &Graph, text: &Value, nodes: Range<usize>) -> Option<Value> {
+    let mut made = part(graph, text, nodes.clone())?;
+    let writes = |node: &Node, uid: i64| node.outputs.iter().any(|port| port.uid == uid);
+    let reads = |node: &Node, uid: i64| node.inputs.iter().any(|port| port.uid == uid);
+    let own = graph.nodes.get(nodes.clone())?;
+    let is_inside = |uid: i64| {
+        let mut others = graph.nodes.iter().enumerate().filter(|(place, _)| !nodes.contains(place));
+        own.iter().any(|node| writes(node, uid)) && !others.any(|(_, node)| reads(node, uid))
+    };
+    for tensor in list(&mut made, "tensors")? {
+        let known = tensor["uid"].as_i64().and_then(|uid| graph.tensor(uid));
+        if known.is_some_and(|tensor| tensor.is_virtual && is_inside(tensor.uid)) {
+            set(tensor, "virtual", true);
+        }
+    }
+    Some(made)
+}
+
 /// Gives tensors for which `is_wide` holds the type `double`, unless they are `kept`, have a value or are passed by value, and
 /// computes in double precision what writes no tensor that is kept.
 pub fn widen(text: &mut Value, kept: &HashSet<i64>, is_wide: impl Fn(&Tensor) -> bool) -> Result<()> {
@@ -172,6 +191,19 @@ mod tests {
         let part = Graph::from_json(&part.to_string()).unwrap();
         assert_eq!(part.tensors.iter().map(|tensor| tensor.uid).collect::<Vec<_>>(), [2, 4, 5, 6]);
         assert_eq!((part.nodes.len(), part.bound().count()), (2, 3));
+    }
+
+    #[test]
+    fn tensors_that_only_a_part_uses_stay_virtual() {
+        let (graph, text) = rounded();
+        let virtuals = |nodes| {
+            let part = Graph::from_json(&part_alone(&graph, &text, nodes).unwrap().to_string()).unwrap();
+            let virtuals = part.tensors.iter().filter(|tensor| tensor.is_virtual);
+            virtuals.map(|tensor| tensor.uid).collect::<Vec<_>>()
+        };
+        // The second part reads what the first writes last.
+        assert_eq!([virtuals(0..2), virtuals(2..4)], [vec![3], vec![5]]);
+        assert_eq!(virtuals(0..4), [3, 4, 5]);
     }
 
     #[test]

@@ -6,10 +6,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use serde_json::Value;
-
-use crate::double::{list, part, set};
-use crate::graph::{Graph, Node};
+use crate::graph::Graph;
 use crate::tensor::Array;
 
 /// A tensor that nodes read.
@@ -97,25 +94,6 @@ impl Views {
         runs
     }
 
-    /// A run of nodes as a graph, in the library's JSON form; tensors that only it reads stay virtual.
-    pub fn graph_of(&self, graph: &Graph, text: &Value, run: Range<usize>) -> Option<Value> {
-        let mut made = part(graph, text, run.clone())?;
-        let nodes = graph.nodes.get(run.clone())?;
-        let writes = |node: &Node, uid: i64| node.outputs.iter().any(|port| port.uid == uid);
-        let reads = |node: &Node, uid: i64| node.inputs.iter().any(|port| port.uid == uid);
-        let is_inside = |uid: i64| {
-            let mut nodes_beside = graph.nodes.iter().enumerate().filter(|(place, _)| !run.contains(place));
-            nodes.iter().any(|node| writes(node, uid)) && !nodes_beside.any(|(_, node)| reads(node, uid))
-        };
-        for tensor in list(&mut made, "tensors")? {
-            let known = tensor["uid"].as_i64().and_then(|uid| graph.tensor(uid));
-            if known.is_some_and(|tensor| tensor.is_virtual && is_inside(tensor.uid)) {
-                set(tensor, "virtual", true);
-            }
-        }
-        Some(made)
-    }
-
     /// A graph for a picture: its nodes read the sources of views instead of these.
     pub fn joined(&self, graph: &Graph) -> Graph {
         let mut joined = graph.clone();
@@ -142,13 +120,11 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::graph::testing::{graph, pointwise, tensor};
 
     /// `y` is computed from the transpose of `x`'s exponentials beside a number, `z` from the exponentials themselves.
-    fn transposed() -> (Graph, Value, Views) {
+    fn transposed() -> (Graph, Views) {
         let mut tensors = vec![tensor(1, "x", &[2, 2], false), tensor(2, "e", &[2, 2], false)];
         tensors.extend([tensor(3, "view", &[5, 1], false), tensor(4, "t", &[5, 1], true)]);
         tensors.extend([tensor(5, "y", &[5, 1], false), tensor(6, "z", &[2, 2], false)]);
@@ -158,14 +134,13 @@ mod tests {
             pointwise("", "abs", 3, None, 4),
             pointwise("", "neg", 4, None, 5),
         ];
-        let text = json!({"tensors": tensors, "nodes": nodes});
         let view = View { uid: 3, sources: vec![2], numbers: vec![9.0], elements: vec![0, 2, 1, 3, 4] };
-        (graph("", tensors, nodes), text, Views { all: vec![view], inner: HashSet::from([2]) })
+        (graph("", tensors, nodes), Views { all: vec![view], inner: HashSet::from([2]) })
     }
 
     #[test]
     fn elements_are_those_of_the_sources_and_then_numbers() {
-        let (graph, _, views) = transposed();
+        let (graph, views) = transposed();
         let array = Array { dims: vec![2, 2], values: vec![1.0, 2.0, 3.0, 4.0] };
         assert!(views.made(&graph, |_| None).is_empty());
         let made = views.made(&graph, |uid| (uid == 2).then_some(&array));
@@ -176,28 +151,21 @@ mod tests {
 
     #[test]
     fn a_run_ends_where_a_view_of_it_is_read() {
-        let (graph, text, views) = transposed();
+        let (graph, views) = transposed();
         assert_eq!(views.runs(&graph), [0..2, 2..4]);
         assert_eq!(Views::default().runs(&graph).len(), 1);
-        let of = |run| Graph::from_json(&views.graph_of(&graph, &text, run).unwrap().to_string()).unwrap();
-        let is_virtual = |graph: &Graph, uid| graph.tensor(uid).map(|tensor| tensor.is_virtual);
-        let (first, last) = (of(0..2), of(2..4));
-        assert_eq!([1, 2, 4].map(|uid| is_virtual(&first, uid)), [Some(false), Some(false), None]);
-        assert_eq!([3, 4, 5].map(|uid| is_virtual(&last, uid)), [Some(false), Some(true), Some(false)]);
-        // What nodes after the run read is written.
-        assert_eq!(is_virtual(&of(0..3), 4), Some(false));
     }
 
     #[test]
     fn sources_of_views_alone_are_no_results() {
-        let (graph, _, views) = transposed();
+        let (graph, views) = transposed();
         assert_eq!([2, 4, 5, 6].map(|uid| views.is_result(&graph, uid)), [false, false, true, true]);
         assert!(Views::default().is_result(&graph, 2));
     }
 
     #[test]
     fn a_picture_leads_from_sources_to_readers() {
-        let (graph, _, views) = transposed();
+        let (graph, views) = transposed();
         let joined = views.joined(&graph);
         assert_eq!(joined.nodes[2].inputs.iter().map(|port| port.uid).collect::<Vec<_>>(), [2]);
         assert!(joined.tensor(3).is_none() && joined.tensor(2).unwrap().is_virtual);

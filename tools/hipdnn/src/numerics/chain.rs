@@ -180,7 +180,7 @@ fn parts(handle: &Handle, loaded: &Loaded) -> Result<Vec<Option<(OperationGraph,
     }
     let text = double::text(&loaded.operations)?;
     let made = |run| {
-        let part = views.graph_of(graph, &text, run);
+        let part = double::part_alone(graph, &text, run);
         double::load(handle, &part.ok_or_else(|| Failure::work("the graph has no part of this kind"))?)
     };
     views.runs(graph).into_iter().map(|run| made(run).map(Some)).collect()
