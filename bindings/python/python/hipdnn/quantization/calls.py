@@ -241,6 +241,11 @@ def _factors(reader: Any, node: Any, shape: Sequence[int], of: Sequence[tuple[An
     return made
 
 
+def _row(node: Any, y: Tensor) -> Made:
+    """A result, without the dimension that a row got to be a matrix."""
+    return Reduced(y, [0]) if len(_dims(y)) > node.meta["val"].dim() else y
+
+
 def _layer_norm(
     reader: Any,
     node: Any,
@@ -250,25 +255,25 @@ def _layer_norm(
     bias: Any = None,
     epsilon: float = 1e-5,
     *_: Any,
-) -> Tensor:
-    value = reader.plain(x)
+) -> Made:
+    value = reader.plain(x, 2)
     full = [1] * (len(_dims(value)) - len(shape)) + list(shape)
     made = _factors(reader, node, full, [(weight, 1, "scale"), (bias, 0, "bias")])
     y = reader.graph.layernorm(norm_forward_phase.INFERENCE, value, *made, epsilon=epsilon, name=node.name)[0]
     assert y is not None
-    return y
+    return _row(node, y)
 
 
 def _rms_norm(
     reader: Any, node: Any, x: Any, shape: Sequence[int], weight: Any = None, epsilon: float | None = None
-) -> Tensor:
-    value = reader.plain(x)
+) -> Made:
+    value = reader.plain(x, 2)
     full = [1] * (len(_dims(value)) - len(shape)) + list(shape)
     made = _factors(reader, node, full, [(weight, 1, "scale")])
     epsilon = 2.0**-23 if epsilon is None else epsilon
     y = reader.graph.rmsnorm(norm_forward_phase.INFERENCE, value, *made, epsilon=epsilon, name=node.name)[0]
     assert y is not None
-    return y
+    return _row(node, y)
 
 
 def _group_norm(

@@ -322,6 +322,7 @@ class Exported:
         given: list[Tensor] = []
         #: The module's results: calls, parameters or inputs.
         self.results: list[Any] = []
+        live = _live(program)
         for node in program.graph.nodes:
             if node.op == "placeholder" and node.name in known:
                 reader.of[node.name] = held[known[node.name]]
@@ -332,7 +333,7 @@ class Exported:
                 made = reader.graph.tensor(list(array.shape) or [1], data_type="float", name=node.name)
                 reader.of[node.name] = made if array.dim() else Reduced(made, [0])
                 given.append(made)
-            elif node.op == "call_function":
+            elif node.op == "call_function" and node in live:
                 reader.of[node.name] = reader.read(node, type(module).__name__)
                 if (
                     node.name in reader.of
@@ -373,9 +374,18 @@ def _calls(torch: Any, samples: Sequence[Any]) -> Sequence[Sequence[Any]]:
     return calls
 
 
+def _live(program: Any) -> set[Any]:
+    """What the results depend on: of what the others compute, nothing is seen."""
+    live: set[Any] = set()
+    for node in reversed(program.graph.nodes):
+        if node.op == "output" or node in live:
+            live.update(node.all_input_nodes)
+    return live
+
+
 def _decomposed(torch: Any, program: Any) -> Any:
     """A program in which PyTorch has replaced calls that have no node by those that they consist of."""
-    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    calls = [node for node in _live(program) if node.op == "call_function"]
     unknown = {node.target for node in calls if _name(node) not in _CALLS and node.target is not operator.getitem}
     all_of = torch.export.default_decompositions() if unknown else {}
     table = {target: all_of[target] for target in unknown if target in all_of}
