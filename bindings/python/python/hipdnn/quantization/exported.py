@@ -262,7 +262,8 @@ def _flatten(reader: _Reader, node: Any, x: Any, *_: Any) -> Any:
     # A graph that keeps the dimensions needs no view.
     if isinstance(value, (Tensor, Flat, Reduced)):
         tensor = reader.tensor_of(value)
-        if len(shape) == 2 and tensor.dim and shape[0] == tensor.dim[0] and tensor not in reader.views:
+        dims = tensor.dim or ()
+        if len(shape) == 2 and len(dims) > 1 and shape[0] == dims[0] and tensor not in reader.views:
             return Flat(tensor)
     return moved(reader, node, _name(node))
 
