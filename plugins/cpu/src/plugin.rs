@@ -1,5 +1,6 @@
 //! The engine plugin: two engines that share plans and differ in how they choose kernels.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
@@ -7,7 +8,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::fork::List;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
-use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, Overrides, PluginError, Refusal, Step};
 
 use crate::memory;
@@ -64,10 +65,14 @@ impl EnginePlugin for CpuPlugin {
         Ok(())
     }
 
-    fn details(_: &Handle, engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        let knobs = if engine == 0 { fast_knobs() } else { Vec::new() };
+    fn details(handle: &Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
+        let knobs = Self::knobs(handle, engine, graph)?.into_owned();
         // Nothing is compiled at run time, captured in a graph, or delegated to another library.
         Ok(EngineDetails { knobs, behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
+    }
+
+    fn knobs(_: &Handle, engine: usize, _: &Graph) -> Result<Cow<'static, [Knob]>, PluginError> {
+        Ok(Cow::Borrowed(if engine == 0 { fast_knobs() } else { &[] }))
     }
 
     fn plan(
@@ -78,12 +83,11 @@ impl EnginePlugin for CpuPlugin {
     ) -> Result<Compiled, PluginError> {
         memory::look_for_devices_of_plugins();
         let planner = Planner::new(engine, knobs)?;
-        let request = Self::request(engine, graph, knobs);
-        if let Some(plan) = handle.take(&request, planner) {
+        if let Some(plan) = handle.take(graph, knobs, planner) {
             return Ok(plan);
         }
         let checked = handle.checked(graph).map_err(Refusal::new)?;
-        Ok(Compiled::new(request, &checked.prepared, planner)?)
+        Ok(Compiled::new(Self::request(engine, graph, knobs), &checked.prepared, planner)?)
     }
 
     fn workspace_size(
@@ -147,7 +151,7 @@ impl EnginePlugin for CpuPlugin {
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Compiled, PluginError> {
         let Request { graph, config } = Compiled::read(bytes)?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
-        wire::check_settings(&Self::details(handle, engine, &graph)?.knobs, &config.knobs)?;
+        wire::check_settings(&Self::knobs(handle, engine, &graph)?, &config.knobs)?;
         Self::plan(handle, engine, &graph, &config.knobs)
     }
 }
@@ -267,8 +271,7 @@ mod tests {
         };
         let taken = |threads: i64| {
             let knobs = [KnobSetting { knob_id: "threads".to_owned(), value: threads.into() }];
-            let request = CpuPlugin::request(0, &graph, &knobs);
-            handle.take(&request, Planner::new(0, &knobs).unwrap()).is_some()
+            handle.take(&graph, &knobs, Planner::new(0, &knobs).unwrap()).is_some()
         };
         asked(1);
         assert_eq!([taken(1), taken(1)], [true, false]);

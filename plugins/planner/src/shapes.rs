@@ -3,6 +3,7 @@
 //! The first execution with some shapes makes a plan for them, which is cached. [`AnyShape`] adds this to a
 //! plugin whose plans are for one shape.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -12,7 +13,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::payload::Request;
-use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{
     EngineNumerics, EnginePlugin, Override, Overrides, PluginError, Refusal, Step, fork,
 };
@@ -181,6 +182,10 @@ where
 
     fn details(handle: &E::Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
         E::details(handle, engine, graph)
+    }
+
+    fn knobs(handle: &E::Handle, engine: usize, graph: &Graph) -> Result<Cow<'static, [Knob]>, PluginError> {
+        E::knobs(handle, engine, graph)
     }
 
     fn plan(

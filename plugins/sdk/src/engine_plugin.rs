@@ -1,5 +1,6 @@
 //! The trait that the author of an engine plugin implements.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
 use crate::engine_kind::EngineKind;
@@ -77,14 +78,25 @@ pub trait EnginePlugin: Sized + 'static {
     fn supports(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<(), Refusal>;
 
     /// The engine's knobs and behavior notes for this graph. The id is filled in, as is the name if empty.
-    /// Only called for graphs that [`EnginePlugin::supports`] accepts. Knob settings are checked against
-    /// these knobs, so it is also called when knobs are set.
+    /// Only called for graphs that [`EnginePlugin::supports`] accepts.
     ///
     /// # Errors
     /// When the details cannot be determined.
     fn details(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
         let _ = (handle, engine, graph);
         Ok(EngineDetails::default())
+    }
+
+    /// The knobs in [`EnginePlugin::details`], against which settings are checked. Implement it if an engine always has the same.
+    ///
+    /// # Errors
+    /// As [`EnginePlugin::details`].
+    fn knobs(
+        handle: &Self::Handle,
+        engine: usize,
+        graph: &Graph,
+    ) -> Result<Cow<'static, [Knob]>, PluginError> {
+        Ok(Self::details(handle, engine, graph)?.knobs.into())
     }
 
     /// The plugin's locks that threads may hold while another thread forks. Locks inside its objects need not

@@ -12,7 +12,7 @@ use hipdnn_plugin_planner::shapes::{Others, graph_for};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
-use hipdnn_plugin_sdk::wire::Layout;
+use hipdnn_plugin_sdk::wire::{KnobSetting, Layout};
 use hipdnn_plugin_sdk::{EngineNumerics, Numerics, Overrides, PluginError, Refusal, Step, wire};
 
 use crate::memory;
@@ -64,11 +64,12 @@ impl Compiled {
         Ok(Self { request, planner, plan, store, others, copies, has_run })
     }
 
-    /// Whether a new plan of a request would be the same.
-    pub fn is_of(&self, request: &Request, planner: Planner) -> bool {
+    /// Whether a new plan of a request with this graph and these knobs would be the same.
+    pub fn is_of(&self, graph: &Graph, knobs: &[KnobSetting], planner: Planner) -> bool {
         let store = Store::of_thread().filter(|_| !staging::is_asked_for());
-        self.request == *request
-            && self.planner == planner
+        self.planner == planner
+            && self.request.config.knobs == knobs
+            && self.request.graph == *graph
             && self.copies.is_some() == staging::is_asked_for()
             && self.store.as_ref().map(Arc::as_ptr) == store.as_ref().map(Arc::as_ptr)
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::lock::{Mutex, MutexGuard};
-use hipdnn_plugin_sdk::payload::Request;
+use hipdnn_plugin_sdk::wire::KnobSetting;
 
 use crate::kernel::Refusal;
 use crate::plan::compiled::Compiled;
@@ -61,9 +61,9 @@ impl Handle {
         *self.planned.lock() = Some(plan);
     }
 
-    /// The kept plan, if it is what would be made for this request.
-    pub fn take(&self, request: &Request, planner: Planner) -> Option<Compiled> {
-        self.planned.lock().take().filter(|plan| plan.is_of(request, planner))
+    /// The kept plan, if it is what would be made for this graph and these knobs.
+    pub fn take(&self, graph: &Graph, knobs: &[KnobSetting], planner: Planner) -> Option<Compiled> {
+        self.planned.lock().take().filter(|plan| plan.is_of(graph, knobs, planner))
     }
 
     /// Sets the stream for later executions.

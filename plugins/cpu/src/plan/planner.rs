@@ -1,6 +1,7 @@
 //! The engines and their knobs: makes a plan from a graph and knob settings.
 
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting};
 use hipdnn_plugin_sdk::{PluginError, wire};
 
@@ -121,7 +122,12 @@ pub fn planner(engine: usize) -> Planner {
 }
 
 /// The knobs of the fast engine.
-pub(crate) fn fast_knobs() -> Vec<Knob> {
+pub(crate) fn fast_knobs() -> &'static [Knob] {
+    static KNOBS: OnceLock<Vec<Knob>> = OnceLock::new();
+    KNOBS.get_or_init(make_fast_knobs)
+}
+
+fn make_fast_knobs() -> Vec<Knob> {
     vec![
         Knob::int(
             THREADS,

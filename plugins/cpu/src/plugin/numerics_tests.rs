@@ -318,6 +318,6 @@ fn the_knobs_that_change_notes_exist() {
     let said = CpuPlugin::numerics(&Handle::default(), FAST, &convolution(), &[]).unwrap().unwrap();
     assert!(said.knobs.len() > 3);
     for knob in said.knobs {
-        wire::check_settings(&fast_knobs(), &[set(knob.knob, knob.value)]).unwrap();
+        wire::check_settings(fast_knobs(), &[set(knob.knob, knob.value)]).unwrap();
     }
 }

@@ -1,7 +1,9 @@
 //! The exported functions of an engine plugin.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
+use super::asked::Asked;
 use super::declaration::EngineNames;
 use super::offer::keep_back;
 use super::owned::{Bytes, Owned};
@@ -16,7 +18,7 @@ use crate::graph::Graph;
 use crate::wire::{self, Knob, KnobSetting};
 use crate::{fork, log};
 
-pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
+pub(super) type Handle<P> = Owned<Asked<<P as EnginePlugin>::Handle>, { u64::from_be_bytes(*b"hipdnn-h") }>;
 pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
 
 /// `hipdnnEnginePluginGetAllEngineIds`: writes at most `max_engines` ids and how many were written; without
@@ -89,7 +91,7 @@ pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -
     guard(|| {
         not_null("handle", handle)?;
         fork::protect(P::LOCKS);
-        let made = Handle::<P>::give(P::create_handle()?);
+        let made = Handle::<P>::give(Asked::new(P::create_handle()?));
         // SAFETY: `handle` is not null, so it is valid for a write.
         unsafe { write(handle, made) };
         Ok(())
@@ -134,7 +136,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         not_null("num_engines", num_engines)?;
         // SAFETY: `op_graph` is null or points to readable bytes.
-        let graph = unsafe { graph(op_graph) }?;
+        let graph = unsafe { graph(handle, op_graph) }?;
         let mut applicable = Vec::with_capacity(P::ENGINES.len());
         for (engine, (id, name)) in EngineNames::<P>::ENGINES.ids().iter().zip(P::ENGINES).enumerate() {
             match P::supports(handle, engine, &graph) {
@@ -167,7 +169,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         not_null("engine_details", engine_details)?;
         // SAFETY: `op_graph` is null or points to readable bytes.
-        let graph = unsafe { graph(op_graph) }?;
+        let graph = unsafe { graph(handle, op_graph) }?;
         let engine = engine::<P>(engine_id)?;
         P::supports(handle, engine, &graph)?;
         let mut details = P::details(handle, engine, &graph)?;
@@ -399,10 +401,9 @@ pub(super) unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstDat
 ///
 /// # Safety
 /// As [`bytes`].
-unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
+unsafe fn graph<H>(handle: &Asked<H>, op_graph: *const hipdnnPluginConstData_t) -> Result<Arc<Graph>> {
     // SAFETY: `op_graph` is null or points to readable bytes.
-    let bytes = unsafe { bytes("op_graph", op_graph) }?;
-    wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
+    handle.graph(unsafe { bytes("op_graph", op_graph) }?)
 }
 
 /// The index of a configuration's engine, a graph that this engine accepts, and the knob settings.
@@ -410,22 +411,22 @@ unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
 /// # Safety
 /// As [`bytes`], for both.
 pub(super) unsafe fn chosen<P: EnginePlugin>(
-    handle: &P::Handle,
+    handle: &Asked<P::Handle>,
     engine_config: *const hipdnnPluginConstData_t,
     op_graph: *const hipdnnPluginConstData_t,
-) -> Result<(usize, Graph, Settings)> {
+) -> Result<(usize, Arc<Graph>, Settings)> {
     // SAFETY: `engine_config` is null or points to readable bytes.
     let bytes = unsafe { bytes("engine_config", engine_config) }?;
     let config = wire::read_engine_config(bytes)
         .map_err(|error| PluginError::invalid_value(format!("engine_config: {error}")))?;
     // SAFETY: `op_graph` is null or points to readable bytes.
-    let graph = unsafe { graph(op_graph) }?;
+    let graph = unsafe { graph(handle, op_graph) }?;
     let engine = engine::<P>(config.engine_id)?;
     P::supports(handle, engine, &graph)?;
     let mut settings = Settings { known: config.knobs, ignored: Vec::new(), refusal: None };
     if !settings.known.is_empty() {
         let name = P::ENGINES.get(engine).copied().unwrap_or_default();
-        settings.judge(name, &P::details(handle, engine, &graph)?.knobs);
+        settings.judge(name, &P::knobs(handle, engine, &graph)?);
     }
     Ok((engine, graph, settings))
 }

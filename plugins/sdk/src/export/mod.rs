@@ -6,6 +6,7 @@
 //! and only on success. Do not call them from Rust.
 
 mod answer;
+mod asked;
 mod base;
 mod declaration;
 mod engine;

@@ -213,7 +213,7 @@ fn the_knob_names_every_entry() {
     let entries = List::<f32>::ENTRIES;
     let names: HashSet<_> = entries.iter().map(|entry| entry.algorithm.name()).collect();
     assert_eq!(names.len(), entries.len());
-    let text = fast_knobs().into_iter().find(|knob| knob.knob_id == "convolution").unwrap().description;
+    let text = &fast_knobs().iter().find(|knob| knob.knob_id == "convolution").unwrap().description;
     for (number, algorithm) in Algorithm::VALUES.into_iter().enumerate() {
         assert!(text.contains(&format!(" {number} {}: ", algorithm.name())), "{text}");
         let of_x86 = [Algorithm::Automatic, Algorithm::DirectBfloat16];
