@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper
-from operator_tests import RANDOM, check, floats, made, model
+from operator_tests import KINDS, RANDOM, check, floats, made, model
 from session_tests import compiled
 
 
@@ -81,8 +81,9 @@ def test_regions_of_images():
     for count in (40, 1):
         feeds = {"x": floats(2, 19, 9, 13), "r": corners[:count], "i": RANDOM.integers(0, 2, count)}
         for samples in (0, 2, 3):
-            for mode in ("half_pixel", "output_half_pixel"):
+            for mode, result in (("half_pixel", "avg"), ("output_half_pixel", "avg"), ("half_pixel", "max")):
                 of = {"sampling_ratio": samples, "coordinate_transformation_mode": mode, "spatial_scale": 0.6}
+                of["mode"] = result
                 node = made("RoiAlign", "x r i", "y", "", output_height=5, output_width=4, **of)
                 check([node], feeds, {"y": TensorProto.FLOAT})
                 # An image whose channels are last in memory, read where it is.
@@ -95,8 +96,9 @@ def test_regions_of_images():
     # Bins much longer than the image, whose samples are beyond it for the most part.
     long = np.array([[-30000, -2, 30000, 11], [-9, -12000, 12, 9000]], np.float32)
     feeds = {"x": floats(1, 3, 9, 13), "r": long, "i": np.zeros(2, np.int64)}
-    node = made("RoiAlign", "x r i", "y", "", output_height=2, output_width=3)
-    check([node], feeds, {"y": TensorProto.FLOAT}, tolerance=1e-4)
+    for mode in ("avg", "max"):
+        node = made("RoiAlign", "x r i", "y", "", output_height=2, output_width=3, mode=mode)
+        check([node], feeds, {"y": TensorProto.FLOAT}, tolerance=1e-4)
 
 
 def deformed(x, w, offset, bias, mask, groups, offset_groups, strides, pads, dilations):
@@ -192,6 +194,51 @@ def test_elements_that_are_counted():
         made("Exp", "s", "e", ""),
     ]
     check(readers, {"x": floats(60)}, {"z": TensorProto.FLOAT, "e": TensorProto.FLOAT}, weights)
+
+
+def test_different_elements():
+    """Elements and parts without their equals, sorted or as they come, with all or some of the results, and nodes that read them."""
+    kinds = {"y": TensorProto.FLOAT, **dict.fromkeys("icn", TensorProto.INT64)}
+    for kind in ("f4", "f2", "i8", "i1"):
+        for most in (1, 3, 90):
+            for dims, axes in (((7,), (None, 0)), ((5, 3), (None, 0, -1)), ((2, 6, 2), (None, 0, 1, 2))):
+                x = RANDOM.integers(0, most, dims).astype(kind)
+                for axis in axes:
+                    of = {"sorted": int(most != 3), **({} if axis is None else {"axis": axis})}
+                    check([made("Unique", "x", "y i c n", "", **of)], {"x": x}, {**kinds, "y": KINDS[x.dtype]})
+    special = np.array([1, np.nan, -0.0, 0, -np.inf, np.nan, 1, np.inf], np.float32)
+    for x in (special, special[1:], special[::-1].copy()):
+        check([made("Unique", "x", "y i c n", "")], {"x": x}, kinds)
+    x = RANDOM.integers(0, 5, (40, 2)).astype(np.float32)
+    check([made("Unique", "x", "y - c", "", axis=0)], {"x": x}, {name: kinds[name] for name in "yc"})
+    check([made("Unique", "x", "y - - n", "", sorted=0)], {"x": x}, {name: kinds[name] for name in "yn"})
+    readers = [
+        made("Unique", "x", "y i c n", "", axis=0),
+        made("Gather", "table i", "t", "", axis=0),
+        made("MatMul", "t w", "z", ""),
+        helper.make_node("Gather", ["y", "c"], ["again"], name="again", axis=0),
+        made("Sub", "again x", "d", ""),
+        made("ReduceSum", "n", "s", ""),
+    ]
+    outputs = {"z": TensorProto.FLOAT, "d": TensorProto.FLOAT, "s": TensorProto.INT64, "i": TensorProto.INT64}
+    check(readers, {"x": x}, outputs, {"table": floats(40, 6), "w": floats(6, 3)})
+
+
+def test_sums_of_halves():
+    """Sums and products of 16-bit floats, which CPUExecutionProvider lacks: those of single precision, rounded."""
+    x, updates = (floats(6, 4).astype(np.float16) for _ in range(2))
+    rows = RANDOM.integers(-6, 6, (6, 1))
+    for reduction, update in (("add", np.add), ("mul", np.multiply), ("max", np.maximum)):
+        want = x.astype(np.float32)
+        update.at(want, rows[:, 0], updates.astype(np.float32))
+        everywhere = np.broadcast_to(rows, x.shape).copy()
+        for operator, indices in (("ScatterND", rows), ("ScatterElements", everywhere)):
+            feeds = {"x": x, "i": indices, "u": updates}
+            nodes = [made(operator, "x i u", "y", "", reduction=reduction)]
+            data = model(nodes, feeds, {"y": TensorProto.FLOAT16}, {})
+            own, seen = provider.reported(data, {"take": "all"})
+            assert seen[0]["subgraph"] == 0, seen[0]["reason"]
+            assert np.array_equal(own.run(None, feeds)[0], want.astype(np.float16)), (operator, reduction)
 
 
 def test_what_follows_a_count_is_in_the_same_subgraph():

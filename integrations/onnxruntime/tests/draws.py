@@ -341,7 +341,7 @@ def norm(draw, operator):
 
 def ordered(draw, operator):
     dims = draw.dims(1, 3)
-    draw.input(draw.numbers(dims, draw.pick(("float32", "float64", "int32", "int64"))), 0)
+    draw.input(draw.numbers(dims, draw.pick(FLOATS + ("int8", "uint8", "int16", "int32", "int64"))), 0)
     at = draw.axis(len(dims)) if draw.opset >= 11 else 0
     if operator == "TopK":
         draw.integers([int(draw.random.integers(1, dims[at] + 1))])

@@ -84,7 +84,7 @@ def by_norm(draw, operator):
 
 def combined(draw, operator):
     """Scattering with a reduction; the names of the operators have that word in front."""
-    kind, dims = draw.pick(("float32", "float64", "int32", "int64")), draw.dims(1, 3)
+    kind, dims = draw.pick(FLOATS + INTEGERS[:-1]), draw.dims(1, 3)
     draw.input(draw.numbers(dims, kind), 0)
     if operator == "ScatterElements":
         at = draw.axis(len(dims))
@@ -100,6 +100,30 @@ def combined(draw, operator):
         draw.input(draw.numbers([count, *dims[width:]], kind), 0)
     if draw.opset >= 16:
         draw.attributes["reduction"] = draw.pick(["add", "mul", "max", "min"] if draw.opset >= 18 else ["add", "mul"])
+
+
+def unique(draw, _):
+    dims = draw.dims(0, 3)
+    draw.outputs, draw.attributes["sorted"] = 4, int(draw.chance(0.6))
+    if dims and draw.chance(0.6):
+        draw.attributes["axis"] = draw.axis(len(dims))
+    kind = draw.pick(("float32", "float64", "float16", "int64", "int8"))
+    # Where parts are compared, ONNX Runtime's order of NaN depends on its tree.
+    draw.input(draw.numbers(dims, kind, 0.0 if "axis" in draw.attributes else 0.3).round(), 0)
+
+
+def regions(draw, _):
+    dims = draw.dims(4, 4)
+    draw.input(draw.numbers(dims, "float32"), 0)
+    count = int(draw.random.integers(1, 6))
+    draw.input((draw.random.random([count, 4]) * 24 - 6).astype(np.float32), 0)
+    draw.input(draw.random.integers(0, dims[0], count), 0)
+    draw.attributes.update(mode=draw.pick(["avg", "max"]), sampling_ratio=draw.pick([0, 0, 1, 2, 3]))
+    draw.attributes.update(
+        output_height=draw.pick([1, 2, 5]), output_width=draw.pick([1, 3]), spatial_scale=draw.pick([0.5, 1.0])
+    )
+    if draw.opset >= 16:
+        draw.attributes["coordinate_transformation_mode"] = draw.pick(["half_pixel", "output_half_pixel"])
 
 
 def kept(draw, operator):
@@ -269,7 +293,7 @@ def four_bits(draw, _):
 OPERATORS = {
     **dict.fromkeys(["small Cast", "small QuantizeLinear", "small DequantizeLinear"], small),
     "Dropout": kept, "Shape": kept, "Size": kept, "Tile": tile, "IsInf": infinite, "Shrink": shrink, **dict.fromkeys("BitShift BitwiseAnd BitwiseOr BitwiseXor BitwiseNot".split(), bits),
-    "OneHot": one_hot, "EyeLike": eye, "Hardmax": hardmax, "ReverseSequence": reverse,
+    "Unique": unique, "RoiAlign": regions, "OneHot": one_hot, "EyeLike": eye, "Hardmax": hardmax, "ReverseSequence": reverse,
     **dict.fromkeys(["LpNormalization", "MeanVarianceNormalization"], by_norm),
     **dict.fromkeys(["combined ScatterElements", "combined ScatterND"], combined), "Upsample": upsample, "DynamicQuantizeLSTM": lstm_of_bytes,
     **dict.fromkeys(["DynamicQuantizeMatMul", "MatMulIntegerToFloat"], products_of_bytes), "QGemm": gemm_of_bytes,

@@ -63,7 +63,7 @@ mod tests {
             let node = Node { operator: operator.to_owned(), ..Node::default() };
             Model { nodes: vec![Node::default(), node], ..Model::default() }
         };
-        for operator in ["NonZero", "Compress", "NonMaxSuppression"] {
+        for operator in ["NonZero", "Compress", "NonMaxSuppression", "Unique"] {
             assert!(check_loaded(&of(operator), false).is_ok());
             let failure = check_loaded(&of(operator), true).err().unwrap();
             assert!(failure.text.contains("expected device=cpu"), "{}", failure.text);

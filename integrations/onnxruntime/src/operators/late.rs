@@ -1,17 +1,23 @@
 //! Operators whose number of results is only known when they are computed.
 
-use super::Cost::Layout;
+use super::Cost::{Layout, Light};
 use super::{Operator, axis, onnx};
 use crate::lowering::{Lowered, Lowering, elements, refuse};
 use crate::model::{Element, Node};
-use crate::steps::{Compress, NonZero};
+use crate::steps::{Compress, NonZero, Unique};
 
-pub const OPERATORS: &[Operator] =
-    &[onnx("NonZero", (9, 13), Layout, nonzero), onnx("Compress", (9, 11), Layout, compress)];
+pub const OPERATORS: &[Operator] = &[
+    onnx("NonZero", (9, 13), Layout, nonzero),
+    onnx("Compress", (9, 28), Layout, compress),
+    onnx("Unique", (11, 28), Light, unique),
+];
+
+/// Those whose number of results is only known when they are computed.
+const OPEN: [&str; 4] = ["NonMaxSuppression", "NonZero", "Compress", "Unique"];
 
 /// Whether the number of a node's results is only known when they are computed.
 pub fn is_open(node: &Node) -> bool {
-    node.domain.is_empty() && ["NonMaxSuppression", "NonZero", "Compress"].contains(&node.operator.as_str())
+    node.domain.is_empty() && OPEN.contains(&node.operator.as_str())
 }
 
 fn nonzero(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -44,5 +50,25 @@ fn compress(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     } else {
         (lowering.reshape(&x, &[elements(&x.dims)])?, 0)
     };
-    lowering.set_late(node, Compress { axis: at }, &[&x, &condition], (x.element, x.dims.clone(), at))
+    lowering.set_late(node, Compress { axis: at }, &[&x, &condition], (x.element, x.dims.to_vec(), at))
+}
+
+fn unique(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    if x.element.is_small() {
+        return refuse(format!("elements are {}", x.element.name()));
+    }
+    let at = match node.attributes.contains_key("axis") {
+        true => Some(axis(node.int("axis", 0), x.rank())?),
+        false => None,
+    };
+    let own = Unique { axis: at, is_sorted: node.int("sorted", 1) != 0 };
+    let (dims, at) = match at {
+        Some(at) => (x.dims.to_vec(), at),
+        None => (vec![elements(&x.dims)], 0),
+    };
+    let most = dims.iter().skip(at).take(1).copied().collect::<Vec<_>>();
+    let indices = |axis| (Element::Int64, most.clone(), axis);
+    let results = vec![(x.element, dims, Some(at)), indices(Some(0)), indices(None), indices(Some(0))];
+    lowering.set_all_late(node, own, &[&x], results)
 }

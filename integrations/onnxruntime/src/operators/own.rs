@@ -3,7 +3,7 @@
 use hipdnn::graph::PointwiseMode;
 
 use super::Cost::{Layout, Light};
-use super::{Operator, axis, floats, onnx};
+use super::{Operator, axis, floats, onnx, whole};
 use crate::lowering::{Lowered, Lowering, OnHost, Reason, View, broadcast_dims, elements, refuse};
 use crate::model::{Attribute, Constant, Element, Node};
 use crate::steps::{Extreme, Function, Pairwise, Running, Scatter, Top, Trilu, Update};
@@ -125,30 +125,41 @@ fn to_the_end(x: &View, at: usize) -> Lowered<(View, Vec<usize>)> {
     Ok((moved, back))
 }
 
-fn sortable(x: &View) -> Lowered<()> {
+/// The numbers in a type that the provider compares and sums: 16-bit floats in single precision, small integers as larger ones.
+fn wide(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
     match x.element {
-        Element::Float | Element::Double | Element::Int32 | Element::Int64 => Ok(()),
+        Element::Float | Element::Double | Element::Int32 | Element::Int64 => Ok(x.clone()),
+        Element::Half | Element::Bfloat16 => lowering.map(PointwiseMode::Identity, &[x], Element::Float),
+        Element::Int8 | Element::Uint8 | Element::Int16 | Element::Uint16 => {
+            whole::cast(lowering, x, Element::Int32)
+        }
+        Element::Uint32 => whole::cast(lowering, x, Element::Int64),
         other => refuse(format!("elements are {}", other.name())),
+    }
+}
+
+/// Results of [`wide`] numbers in their type before.
+fn narrow(lowering: &mut Lowering<'_>, y: View, element: Element) -> Lowered<View> {
+    match element {
+        of if of == y.element => Ok(y),
+        Element::Half | Element::Bfloat16 => lowering.map(PointwiseMode::Identity, &[&y], element),
+        _ => whole::cast(lowering, &y, element),
     }
 }
 
 /// The places of the largest elements along an axis, which becomes 1.
 pub fn largest(lowering: &mut Lowering<'_>, x: &View, at: usize) -> Lowered<View> {
-    let x = match x.element {
-        Element::Half | Element::Bfloat16 => &lowering.map(PointwiseMode::Identity, &[x], Element::Float)?,
-        _ => x,
-    };
     places(lowering, x, Extreme { axis: at, largest: true, last: false })
 }
 
 fn places(lowering: &mut Lowering<'_>, x: &View, own: Extreme) -> Lowered<View> {
-    sortable(x)?;
+    let x = wide(lowering, x)?;
     if x.dims.get(own.axis) == Some(&0) {
         return refuse("an extreme of no elements");
     }
-    let mut dims = x.dims.clone();
+    let mut dims = x.dims.to_vec();
     dims.iter_mut().skip(own.axis).take(1).for_each(|dim| *dim = 1);
-    one(lowering, own, &[x], (Element::Int64, dims))
+    one(lowering, own, &[&x], (Element::Int64, dims))
 }
 
 fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<()> {
@@ -157,7 +168,7 @@ fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<(
     let own = Extreme { axis: at, largest, last: node.int("select_last_index", 0) != 0 };
     let mut y = places(lowering, &x, own)?;
     if node.int("keepdims", 1) == 0 {
-        let mut dims = y.dims.clone();
+        let mut dims = y.dims.to_vec();
         dims.remove(at);
         y = lowering.reshape(&y, &dims)?;
     }
@@ -165,8 +176,8 @@ fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<(
 }
 
 fn top(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    sortable(&x)?;
+    let of = lowering.input(node, 0)?;
+    let x = wide(lowering, &of)?;
     let at = axis(node.int("axis", -1), x.rank())?;
     let Some(count) = lowering.parameter(node, 1, "the number of elements", |_| vec![1])? else {
         return refuse("no number of elements");
@@ -181,12 +192,15 @@ fn top(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let (moved, back) = to_the_end(&x, at)?;
     let packed = lowering.packed(&moved)?;
-    let mut dims = moved.dims.clone();
+    let mut dims = moved.dims.to_vec();
     dims.iter_mut().skip(x.rank() - 1).for_each(|dim| *dim = count);
     let own = Top { count: usize::try_from(count).unwrap_or(0), largest: node.int("largest", 1) != 0 };
     let results = [(x.element, dims.clone()), (Element::Int64, dims)];
-    for (at, view) in lowering.on_host(own, &[&packed], &results).into_iter().enumerate() {
+    for ((at, view), element) in
+        lowering.on_host(own, &[&packed], &results).into_iter().enumerate().zip([of.element, Element::Int64])
+    {
         if Lowering::has_output(node, at) {
+            let view = narrow(lowering, view, element)?;
             let view = view.permuted(&back).ok_or_else(|| Reason("no such axis".to_owned()))?;
             lowering.set(node, at, view)?;
         }
@@ -195,8 +209,8 @@ fn top(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 fn running(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    sortable(&x)?;
+    let of = lowering.input(node, 0)?;
+    let x = wide(lowering, &of)?;
     let Some([at]) = lowering
         .parameter(node, 1, "the axis", |_| vec![0])?
         .as_deref()
@@ -208,7 +222,8 @@ fn running(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let at = axis(at, x.rank())?;
     let own = Running { exclusive: node.int("exclusive", 0) != 0, reverse: node.int("reverse", 0) != 0 };
     let (moved, back) = to_the_end(&x, at)?;
-    let y = one(lowering, own, &[&moved], (x.element, moved.dims.clone()))?;
+    let y = one(lowering, own, &[&moved], (x.element, moved.dims.to_vec()))?;
+    let y = narrow(lowering, y, of.element)?;
     let y = y.permuted(&back).ok_or_else(|| Reason("no such axis".to_owned()))?;
     lowering.set(node, 0, y)
 }
@@ -221,22 +236,16 @@ fn trilu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let diagonal = lowering.parameter(node, 1, "the diagonal", |_| vec![0])?;
     let diagonal = diagonal.and_then(|list| list.first().copied()).unwrap_or(0);
     let own = Trilu { upper: node.int("upper", 1) != 0, diagonal };
-    let y = one(lowering, own, &[&x], (x.element, x.dims.clone()))?;
+    let y = one(lowering, own, &[&x], (x.element, x.dims.to_vec()))?;
     lowering.set(node, 0, y)
 }
 
 fn function(node: &Node, lowering: &mut Lowering<'_>, own: Function) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     floats(&[&x])?;
-    let wide = if x.element.is_float() && !matches!(x.element, Element::Float | Element::Double) {
-        lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?
-    } else {
-        x.clone()
-    };
-    let mut y = one(lowering, own, &[&wide], (wide.element, x.dims.clone()))?;
-    if y.element != x.element {
-        y = lowering.map(PointwiseMode::Identity, &[&y], x.element)?;
-    }
+    let wide = wide(lowering, &x)?;
+    let y = one(lowering, own, &[&wide], (wide.element, x.dims.to_vec()))?;
+    let y = narrow(lowering, y, x.element)?;
     lowering.set(node, 0, y)
 }
 
@@ -263,10 +272,17 @@ fn scattered(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<([View; 3], Up
     if updates.element != x.element {
         return refuse(format!("{} is updated by {}", x.element.name(), updates.element.name()));
     }
-    if own != Update::Replace {
-        sortable(&x)?;
+    if own == Update::Replace {
+        return Ok(([x, of, updates], own));
     }
-    Ok(([x, of, updates], own))
+    Ok(([wide(lowering, &x)?, of, wide(lowering, &updates)?], own))
+}
+
+/// The result of a scattering, in the type of the node's data.
+fn set_scattered(node: &Node, lowering: &mut Lowering<'_>, y: View) -> Lowered<()> {
+    let element = lowering.input(node, 0)?.element;
+    let y = narrow(lowering, y, element)?;
+    lowering.set(node, 0, y)
 }
 
 fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -275,7 +291,7 @@ fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let fits = of.rank() == x.rank()
         && of.dims == updates.dims
         && of.dims.iter().zip(&x.dims).enumerate().all(|(axis, (own, all))| axis == at || own <= all);
-    let mut dims = x.dims.clone();
+    let mut dims = x.dims.to_vec();
     if !fits && lowering.guesses && of.rank() == x.rank() {
         // Sizes that are not known suit those of the updates.
         dims.iter_mut().zip(&of.dims).for_each(|(all, own)| *all = (*all).max(*own));
@@ -283,7 +299,7 @@ fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return refuse(format!("indices {:?} and updates {:?} of {:?}", of.dims, updates.dims, x.dims));
     }
     let y = one(lowering, Scatter::Elements(at, own), &[&x, &of, &updates], (x.element, dims))?;
-    lowering.set(node, 0, y)
+    set_scattered(node, lowering, y)
 }
 
 /// The dimensions of the indices without the last one, and the width of a row.
@@ -302,8 +318,8 @@ fn scatter_parts(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if updates.dims != wanted {
         return refuse(format!("updates {:?}, expected {wanted:?}", updates.dims));
     }
-    let y = one(lowering, Scatter::Parts(own), &[&x, &of, &updates], (x.element, x.dims.clone()))?;
-    lowering.set(node, 0, y)
+    let y = one(lowering, Scatter::Parts(own), &[&x, &of, &updates], (x.element, x.dims.to_vec()))?;
+    set_scattered(node, lowering, y)
 }
 
 fn gather_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -314,7 +330,7 @@ fn gather_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if !fits {
         return refuse(format!("indices {:?} of {:?}", of.dims, x.dims));
     }
-    let y = one(lowering, Scatter::GatherElements(at), &[&x, &of], (x.element, of.dims.clone()))?;
+    let y = one(lowering, Scatter::GatherElements(at), &[&x, &of], (x.element, of.dims.to_vec()))?;
     lowering.set(node, 0, y)
 }
 
@@ -336,15 +352,10 @@ fn gather_parts(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 /// A function of two numbers of one floating-point type, by the provider.
 pub fn pairwise(lowering: &mut Lowering<'_>, own: Pairwise, x: &View, by: &View) -> Lowered<View> {
     let dims = broadcast_dims(&[&x.dims, &by.dims])?;
-    let is_narrow = !matches!(x.element, Element::Float | Element::Double);
-    let wide = |lowering: &mut Lowering<'_>, view: &View| match is_narrow {
-        true => lowering.map(PointwiseMode::Identity, &[view], Element::Float),
-        false => Ok(view.clone()),
-    };
     let (first, second) = (wide(lowering, x)?, wide(lowering, by)?);
     let spread =
         |view: &View| view.expanded(&dims).ok_or_else(|| Reason("operands do not broadcast".to_owned()));
     let second = if second.elements() == 1 { second } else { spread(&second)? };
     let y = one(lowering, own, &[&spread(&first)?, &second], (first.element, dims.clone()))?;
-    if is_narrow { lowering.map(PointwiseMode::Identity, &[&y], x.element) } else { Ok(y) }
+    narrow(lowering, y, x.element)
 }

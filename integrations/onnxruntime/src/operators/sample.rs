@@ -102,10 +102,11 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if (!lowering.guesses && count != of) || (x.elements() == 0 && *count > 0) {
         return refuse(format!("images of dims {:?}, {count} regions and the images of {of}", x.dims));
     }
-    // ONNX Runtime's maxima are those of weighted elements, not of samples.
-    if node.text("mode", "avg") != "avg" {
-        return refuse("regions are maxima");
-    }
+    let is_maximum = match node.text("mode", "avg") {
+        "avg" => false,
+        "max" => true,
+        other => return refuse(format!("mode is {other:?}")),
+    };
     let is_half_pixel = match node.text("coordinate_transformation_mode", "half_pixel") {
         // The first definition has no such attribute.
         "half_pixel" => node.since >= 16,
@@ -136,6 +137,7 @@ fn regions(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         scale: node.float("spatial_scale", 1.0),
         is_half_pixel,
         is_channels_last,
+        is_maximum,
     };
     let dims = vec![*count, *channels, of_rows, of_columns];
     let y = one(lowering, own, &[&image, &regions, &images], (Element::Float, dims))?;
@@ -159,7 +161,7 @@ mod tests {
         let (inputs, outputs) = ((0..3).map(Some).collect(), vec![Some(3)]);
         let node = Node { inputs, outputs, attributes: attributes.collect(), ..Node::default() };
         regions(&node, &mut lowering)?;
-        Ok(lowering.of(3).unwrap().dims.clone())
+        Ok(lowering.of(3).unwrap().dims.to_vec())
     }
 
     #[test]

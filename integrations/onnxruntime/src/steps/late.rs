@@ -29,7 +29,7 @@ unsafe fn nonzero(from: &Slab<'_>) -> Result<Vec<usize>, String> {
     })
 }
 
-fn number(of: usize) -> i64 {
+pub(super) fn number(of: usize) -> i64 {
     i64::try_from(of).unwrap_or(0)
 }
 
@@ -42,8 +42,8 @@ impl OnHost for NonZero {
         let ([from], [to, size]) = (reads, writes) else { return Err("elements of no tensor".to_owned()) };
         // SAFETY: the tensor is readable, as this function requires.
         let found = unsafe { nonzero(from) }?;
-        for (axis, stride) in crate::lowering::packed(&from.bound.dims).into_iter().enumerate() {
-            let (stride, dim) = (stride.max(1), from.dim(axis).max(1));
+        for (axis, stride) in crate::lowering::packed(&from.bound.dims).iter().enumerate() {
+            let (stride, dim) = ((*stride).max(1), from.dim(axis).max(1));
             let row: Vec<i64> = found.iter().map(|at| number(*at) / stride % dim).collect();
             // SAFETY: the result has room for all elements in each row, and only this thread writes it.
             unsafe { to.put(axis * row.len(), &row) };

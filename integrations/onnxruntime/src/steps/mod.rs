@@ -17,6 +17,7 @@ mod resize;
 mod scatter;
 mod select;
 mod small;
+mod unique;
 mod windows;
 
 pub use boxes::Suppression;
@@ -35,6 +36,7 @@ pub use resize::{Resize, Taps};
 pub use scatter::{Scatter, Trilu, Update};
 pub use select::{Extreme, Running, Top};
 pub use small::{Pack, Unpack};
+pub use unique::Unique;
 pub use windows::Largest;
 
 use crate::threads::Parallel;

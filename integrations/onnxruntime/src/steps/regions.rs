@@ -4,7 +4,7 @@ use super::divided;
 use crate::lowering::{OnHost, Shared, Slab};
 use crate::threads::Parallel;
 
-/// Reads packed images, regions `[R, 4]` and the image of each; writes means `[R, C, bins, bins]`.
+/// Reads packed images, regions `[R, 4]` and the image of each; writes means or maxima `[R, C, bins, bins]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {
     /// The bins along each axis.
@@ -17,6 +17,19 @@ pub struct Regions {
     pub is_half_pixel: bool,
     /// Whether images are `[N, H, W, C]`, not `[N, C, H, W]`.
     pub is_channels_last: bool,
+    /// Whether a bin is the maximum of its samples, not their mean. As in ONNX Runtime, that is one of weighted elements: neighbours
+    /// of a sample are not added, and a sample beyond the image is 0.
+    pub is_maximum: bool,
+}
+
+/// The larger number; the first one if one is NaN.
+fn larger(a: f32, b: f32) -> f32 {
+    if a < b { b } else { a }
+}
+
+/// The largest of weighted elements.
+fn largest([a, b, c, d]: [f32; 4]) -> f32 {
+    larger(larger(larger(a, b), c), d)
 }
 
 /// Two neighbours along an axis with their weights.
@@ -94,17 +107,31 @@ impl Regions {
         let mut taps: Vec<([usize; 4], [f32; 4])> = Vec::new();
         for at in 0..bins {
             let (Some(rows), Some(columns)) = (rows.get(at / wide), columns.get(at % wide)) else { continue };
+            let has_beyond = rows.len() * columns.len() < of_bin.saturating_mul(of_column);
+            let result = |sum: f32| match self.is_maximum {
+                true if has_beyond => larger(sum, 0.0),
+                true => sum,
+                false => sum / count,
+            };
             if self.is_channels_last {
                 sums.fill(0.0);
+                let mut is_first = true;
                 Self::bin(rows, columns, width, &mut |places, [a, b, c, d]| {
                     let [p, q, r, s] =
                         places.map(|of| image.get(of * channels..(of + 1) * channels).unwrap_or(&[]));
-                    for ((((sum, p), q), r), s) in sums.iter_mut().zip(p).zip(q).zip(r).zip(s) {
-                        *sum += a * p + b * q + c * r + d * s;
+                    let all = sums.iter_mut().zip(p).zip(q).zip(r).zip(s);
+                    if self.is_maximum {
+                        for ((((sum, p), q), r), s) in all {
+                            let of = largest([a * p, b * q, c * r, d * s]);
+                            *sum = if is_first { of } else { larger(*sum, of) };
+                        }
+                        is_first = false;
+                    } else {
+                        all.for_each(|((((sum, p), q), r), s)| *sum += a * p + b * q + c * r + d * s);
                     }
                 });
                 let places = to.iter_mut().skip(at).step_by(bins);
-                places.zip(&sums).for_each(|(to, sum)| *to = sum / count);
+                places.zip(&sums).for_each(|(to, sum)| *to = result(*sum));
                 continue;
             }
             taps.clear();
@@ -114,17 +141,26 @@ impl Regions {
             }
             let planes = image.chunks_exact((height * width).max(1));
             for (to, plane) in to.iter_mut().skip(at).step_by(bins).zip(planes) {
-                let mut sum = 0.0;
+                let (mut sum, mut is_first) = (0.0, true);
                 let mut add = |places: [usize; 4], weights: [f32; 4]| {
                     let element = |at: &usize| plane.get(*at).copied().unwrap_or(0.0);
-                    sum += places.iter().zip(weights).map(|(at, weight)| weight * element(at)).sum::<f32>();
+                    let [p, q, r, s] = places.each_ref().map(element);
+                    let [a, b, c, d] = weights;
+                    let weighted = [a * p, b * q, c * r, d * s];
+                    if self.is_maximum {
+                        let of = largest(weighted);
+                        sum = if is_first { of } else { larger(sum, of) };
+                        is_first = false;
+                    } else {
+                        sum += weighted.iter().sum::<f32>();
+                    }
                 };
                 if is_kept {
                     taps.iter().for_each(|(places, weights)| add(*places, *weights));
                 } else {
                     Self::bin(rows, columns, width, &mut add);
                 }
-                *to = sum / count;
+                *to = result(sum);
             }
         }
     }
@@ -169,25 +205,35 @@ impl OnHost for Regions {
 mod tests {
     use super::*;
 
+    const MEAN: Regions = Regions {
+        bins: [1, 1],
+        samples: 0,
+        scale: 1.0,
+        is_half_pixel: true,
+        is_channels_last: false,
+        is_maximum: false,
+    };
+
     #[test]
     fn both_layouts_are_sampled_alike() {
-        let of =
-            Regions { bins: [2, 3], samples: 0, scale: 0.5, is_half_pixel: true, is_channels_last: true };
         let sizes = [3, 4, 5];
         let first: Vec<f32> = (0..60).map(|at| (at * 37 % 61) as f32).collect();
         let last: Vec<f32> = (0..60).map(|at| first[at % 3 * 20 + at / 3]).collect();
-        for region in [[1.0, 2.0, 9.0, 7.0], [-6.0, -3.0, 30.0, 0.5], [4.0, 4.0, 4.0, 4.0], [f32::NAN; 4]] {
-            let (mut a, mut b) = (vec![1.0; 18], vec![2.0; 18]);
-            of.region(&last, sizes, &region, &mut a);
-            Regions { is_channels_last: false, ..of }.region(&first, sizes, &region, &mut b);
-            assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4), "{region:?}: {a:?} {b:?}");
+        for is_maximum in [false, true] {
+            let of = Regions { bins: [2, 3], scale: 0.5, is_maximum, ..MEAN };
+            for region in [[1.0, 2.0, 9.0, 7.0], [-6.0, -3.0, 30.0, 0.5], [4.0, 4.0, 4.0, 4.0], [f32::NAN; 4]]
+            {
+                let (mut a, mut b) = (vec![1.0; 18], vec![2.0; 18]);
+                Regions { is_channels_last: true, ..of }.region(&last, sizes, &region, &mut a);
+                of.region(&first, sizes, &region, &mut b);
+                assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4), "{region:?}: {a:?} {b:?}");
+            }
         }
     }
 
     #[test]
     fn samples_beyond_the_image_are_counted_but_not_kept() {
-        let of =
-            Regions { bins: [1, 2], samples: 0, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+        let of = Regions { bins: [1, 2], ..MEAN };
         let (bins, samples) = of.along([-40_000.0, 60_000.0], 2, 5);
         // One for each element, and those next to the image.
         assert!((5..8).contains(&bins[0].len()) && bins[1].is_empty() && samples == 50_000, "{bins:?}");
@@ -201,8 +247,7 @@ mod tests {
     fn places_that_are_not_kept_give_the_same() {
         let image: Vec<f32> = (0..2 * 70 * 80).map(|at| (at % 80 + at / 80) as f32 / 64.0).collect();
         let sample = |samples: usize| {
-            let of =
-                Regions { bins: [1, 1], samples, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+            let of = Regions { samples, ..MEAN };
             let mut to = [0.0; 2];
             of.region(&image, [2, 70, 80], &[1.0, 2.0, 79.0, 66.0], &mut to);
             to
@@ -213,10 +258,29 @@ mod tests {
 
     #[test]
     fn a_region_of_whole_elements_is_itself() {
-        let of =
-            Regions { bins: [2, 2], samples: 1, scale: 1.0, is_half_pixel: true, is_channels_last: false };
+        let of = Regions { bins: [2, 2], samples: 1, ..MEAN };
         let mut to = [0.0; 4];
         of.region(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], [1, 3, 3], &[1.0, 1.0, 3.0, 3.0], &mut to);
         assert_eq!(to, [5.0, 6.0, 8.0, 9.0]);
+    }
+
+    #[test]
+    fn a_maximum_is_one_of_weighted_elements() {
+        let image = [-4.0, -8.0, -16.0, -32.0];
+        let of = Regions { samples: 1, is_maximum: true, ..MEAN };
+        for is_channels_last in [false, true] {
+            let largest = |samples, region| {
+                let mut to = [1.0];
+                let of = Regions { samples, is_channels_last, ..of };
+                of.region(&image, [1, 2, 2], &region, &mut to);
+                to[0]
+            };
+            // In the middle each element has a quarter of the weight.
+            assert_eq!(largest(1, [0.0, 0.0, 2.0, 2.0]), -1.0);
+            // On an element its neighbours have none.
+            assert_eq!(largest(1, [0.0, 0.0, 1.0, 1.0]), 0.0);
+            // Of four samples, three are beyond the image.
+            assert_eq!(largest(2, [0.5, 0.5, 6.5, 6.5]), 0.0);
+        }
     }
 }
