@@ -1,17 +1,24 @@
-"""Eight threads run several sessions at once, one with changing shapes, for the given number of minutes: checks results and memory."""
+"""Threads run sessions at once for some minutes: checks results and memory. By default several sessions, one of them with changing
+shapes; with --lengths one session whose length changes in each run, while other sessions are made and dropped.
 
+Ten minutes of 16 threads on one session: soak.py 10 --threads 16 --lengths"""
+
+import argparse
 import sys
 import threading
 import time
 
+import lengths
 import networks
+import numpy as np
 import provider
 from session_tests import convolution, images, resident
 
-THREADS = 8
 # Memory may grow while the first runs of every shape make their plans.
 SETTLED = 0.4
 MOST = {"cpu": 1e-3, "gpu": 5e-3}
+# More than the plans that a session keeps.
+LENGTHS = range(3, 90, 3)
 
 
 def sessions():
@@ -28,24 +35,48 @@ def sessions():
     return [(name, own, [(feed, plain.run(None, feed)[0]) for feed in feeds]) for name, own, plain, feeds in made]
 
 
+def of_lengths():
+    """The same for one encoder, whose inputs have many lengths."""
+    data = lengths.bert(2, 128)
+    own, plain = provider.session(data, None, 1), provider.plain(data)
+    feeds = [lengths.tokens(length, None) for length in np.random.default_rng(1).permutation(LENGTHS)]
+    return [("lengths", own, [(feed, plain.run(None, feed)[0]) for feed in feeds])]
+
+
 def main():
-    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    cases = sessions()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("minutes", nargs="?", type=float, default=10.0)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--lengths", action="store_true", help="one session, whose length changes in each run")
+    arguments = parser.parse_args()
+    minutes, count = arguments.minutes, arguments.threads
+    cases = of_lengths() if arguments.lengths else sessions()
     begun = time.monotonic()
     end = begun + 60 * minutes
-    runs, wrong = [0] * THREADS, []
+    runs, wrong, dropped = [0] * count, [], 0
+
+    def check(name, own, feed, want):
+        gap = provider.difference(own.run(None, feed)[0], want)
+        if not gap < MOST[provider.DEVICE]:
+            wrong.append((name, gap))
 
     def work(seed):
         while time.monotonic() < end and not wrong:
             turn = runs[seed] + seed
             name, own, feeds = cases[turn % len(cases)]
-            at = turn // len(cases) % len(feeds)
-            gap = provider.difference(own.run(None, feeds[at][0])[0], feeds[at][1])
+            check(name, own, *feeds[turn // len(cases) % len(feeds)])
             runs[seed] += 1
-            if not gap < MOST[provider.DEVICE]:
-                wrong.append((name, at, gap))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(THREADS)]
+    def drop():
+        nonlocal dropped
+        data, feed = convolution(), images(1, 8, 6, 7)
+        want = provider.plain(data).run(None, feed)[0]
+        while time.monotonic() < end and not wrong:
+            check("a session that is dropped", provider.session(data, {"take": "all"}, 1), feed, want)
+            dropped += 1
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(count)]
+    threads += [threading.Thread(target=drop)] if arguments.lengths else []
     for thread in threads:
         thread.start()
     time.sleep(60 * minutes * SETTLED)
@@ -54,8 +85,8 @@ def main():
         thread.join()
     grown = resident() - settled
     print(
-        f"{sum(runs)} runs of {len(cases)} sessions on {THREADS} threads in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong,"
-        f" {settled >> 20} MiB when settled and {grown / 2**20:+.1f} MiB later"
+        f"{sum(runs)} runs of {len(cases)} sessions on {count} threads in {time.monotonic() - begun:.0f} s, {dropped} sessions dropped,"
+        f" {len(wrong)} wrong, {settled >> 20} MiB when settled and {grown / 2**20:+.1f} MiB later"
     )
     return int(bool(wrong) or min(runs) == 0 or grown > 64 << 20)
 

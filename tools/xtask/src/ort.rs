@@ -207,10 +207,15 @@ fn run_steps(
             let environment = environment(name, package)?;
             Ok(last(&run(&mut script(workspace, &environment, stage, "packages.py", &[&folder]))?))
         });
-        steps.run("eight threads on several sessions", || {
-            let environment = environment(name, package)?;
-            Ok(last(&run(&mut script(workspace, &environment, stage, "soak.py", &["1"]))?))
-        });
+        for (title, options) in [
+            ("eight threads on several sessions", &["1"][..]),
+            ("sixteen threads on one session of many lengths", &["1", "--threads", "16", "--lengths"]),
+        ] {
+            steps.run(title, || {
+                let environment = environment(name, package)?;
+                Ok(last(&run(&mut script(workspace, &environment, stage, "soak.py", options))?))
+            });
+        }
         steps.run("networks that PyTorch exports", || exported(workspace, stage));
         steps.run("a language model by onnxruntime-genai", || language_model(workspace, stage));
         steps.run("the wheel of the execution provider, installed", || installed(workspace, stage));
