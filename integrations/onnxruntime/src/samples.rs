@@ -281,7 +281,7 @@ impl Sample {
     fn learn(&mut self, node: &Node, lowering: &Lowering<'_>) {
         for id in node.outputs.iter().flatten() {
             if let Some(view) = lowering.of(*id) {
-                self.dims.insert(*id, view.dims.clone());
+                self.dims.insert(*id, view.dims.to_vec());
             }
             if let Some(list) = lowering.folded_integers.get(id) {
                 self.integers.insert(*id, list.clone());

@@ -23,7 +23,7 @@ fn list(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
     if lowering.model.values.get(id)?.element != Some(Element::Float) {
         return input(node, lowering, at);
     }
-    let dims = lowering.of(id)?.dims.clone();
+    let dims = lowering.of(id)?.dims.to_vec();
     let list = match lowering.folded_integers.get(&id) {
         Some(list) => list.clone(),
         None => {
@@ -40,7 +40,7 @@ fn input(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
     let element = lowering.model.values.get(id).and_then(|value| value.element);
     // Numbers of another type are computed otherwise.
     element.is_none_or(is_whole).then_some(())?;
-    let dims = lowering.of(id)?.dims.clone();
+    let dims = lowering.of(id)?.dims.to_vec();
     let list = match lowering.folded_integers.get(&id) {
         Some(list) => list.clone(),
         None => {
@@ -61,7 +61,7 @@ fn flat(list: Vec<i64>) -> Integers {
 }
 
 fn shape(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
-    let dims = lowering.of((*node.inputs.first()?)?)?.dims.clone();
+    let dims = lowering.of((*node.inputs.first()?)?)?.dims.to_vec();
     let rank = i64::try_from(dims.len()).ok()?;
     let place = |of: i64| usize::try_from(if of < 0 { of + rank } else { of }.clamp(0, rank)).ok();
     let (from, to) = (place(node.int("start", 0))?, place(node.int("end", rank))?);
@@ -81,7 +81,7 @@ fn seen(x: &Integers, view: Option<View>) -> Option<Integers> {
         x.list.get(usize::try_from(place).ok()?).copied()
     };
     let list = (0..).take(count).map(at).collect::<Option<_>>()?;
-    Some(Integers { list, dims })
+    Some(Integers { list, dims: dims.to_vec() })
 }
 
 fn whole(x: &Integers) -> View {

@@ -201,7 +201,7 @@ mod tests {
         for order in [[0, 1, 2, 3], [0, 2, 3, 1], [3, 2, 1, 0], [1, 0, 3, 2], [2, 3, 0, 1]] {
             let permuted: Vec<i64> = order.iter().map(|at| dims[*at]).collect();
             let mut from = vec![0; 4];
-            order.iter().zip(packed(&permuted)).for_each(|(at, stride)| from[*at] = stride);
+            order.iter().zip(&packed(&permuted)).for_each(|(at, stride)| from[*at] = *stride);
             let to = packed(&dims);
             let mut target = vec![0_u16; source.len()];
             let start = source.as_ptr().cast_mut().cast();

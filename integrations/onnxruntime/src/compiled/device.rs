@@ -424,8 +424,8 @@ mod tests {
         let bound = |dims: &[i64], strides: &[i64]| Bound {
             place: Place::Scratch(0),
             element: Element::Half,
-            dims: dims.to_vec(),
-            strides: strides.to_vec(),
+            dims: dims.into(),
+            strides: strides.into(),
         };
         let packed = bound(&[2, 3, 4], &[12, 4, 1]);
         assert!(is_filled(&Host::Gather(0), &packed) && is_filled(&Host::Copy, &bound(&[3, 4], &[1, 3])));

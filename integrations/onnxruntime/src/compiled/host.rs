@@ -195,7 +195,7 @@ mod tests {
     use crate::lowering::{Bound, Integer, Place, packed};
 
     fn bound(element: Element, dims: &[i64], strides: &[i64]) -> Bound {
-        Bound { place: Place::Scratch(0), element, dims: dims.to_vec(), strides: strides.to_vec() }
+        Bound { place: Place::Scratch(0), element, dims: dims.into(), strides: strides.into() }
     }
 
     fn whole(element: Element, dims: &[i64]) -> Bound {

@@ -4,6 +4,7 @@
 
 mod as_read;
 mod batches;
+mod dims;
 mod edge;
 mod late;
 mod parts;
@@ -13,6 +14,7 @@ mod slab;
 mod view;
 
 pub use batches::{calls, seconds_of_calls};
+pub use dims::Dims;
 pub use late::Late;
 pub use plan::{Bound, Graphs, Place, Stage, Work, weights};
 pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
@@ -205,7 +207,7 @@ impl<'m> Lowering<'m> {
     /// The elements of a constant input, as numbers.
     pub fn numbers(&self, node: &Node, at: usize) -> Option<Vec<f64>> {
         let View { element, dims, .. } = self.optional(node, at)?;
-        Constant { element, dims, bytes: self.bytes(node, at)?.to_vec() }.numbers()
+        Constant { element, dims: dims.to_vec(), bytes: self.bytes(node, at)?.to_vec() }.numbers()
     }
 
     /// A number that must be constant; none if the input is absent.

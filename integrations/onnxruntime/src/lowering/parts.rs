@@ -242,7 +242,8 @@ mod tests {
         let of = |buffer| View::packed(buffer, Element::Float, &[4, 4]);
         let scratch = [0; 3].map(|_| of(program.scratch(Element::Float, &[4, 4])));
         let [product, sum, y] = &scratch;
-        let read = if is_moved { View { strides: vec![1, 4], ..product.clone() } } else { product.clone() };
+        let read =
+            if is_moved { View { strides: vec![1, 4].into(), ..product.clone() } } else { product.clone() };
         let ids = [x, &of(1), product, &read, &of(2), sum, y].map(|view| program.tensor(view));
         let [x, w, product, read, bias, sum, out] = ids;
         program.node("product", Matmul { a: x, b: w, c: product }.into()).unwrap();
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn operands_in_an_order_that_is_refused_are_copied() {
-        let turned = View { strides: vec![1, 4], ..x() };
+        let turned = View { strides: vec![1, 4].into(), ..x() };
         let is_packed = |graph: &Graph| {
             let is_product = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Matmul(_)));
             !is_product || graph.tensors.iter().all(|tensor| tensor.strides == [4, 1])

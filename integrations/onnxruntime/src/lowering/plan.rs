@@ -9,8 +9,8 @@ use std::sync::Arc;
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Graph, Node, Operation};
 
-use super::View;
 use super::program::{Host, Kind, Program, Step};
+use super::{Dims, View};
 use crate::hash::{Map, Set};
 use crate::memory::Memory;
 use crate::model::Element;
@@ -66,9 +66,9 @@ pub struct Bound {
     /// The type of an element.
     pub element: Element,
     /// Its dimensions.
-    pub dims: Vec<i64>,
+    pub dims: Dims,
     /// The stride in elements of each dimension.
-    pub strides: Vec<i64>,
+    pub strides: Dims,
 }
 
 /// A stage.

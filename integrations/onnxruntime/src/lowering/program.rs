@@ -349,7 +349,7 @@ impl Program {
         let mut outputs = outputs.to_vec();
         self.write_as_outputs(&mut outputs);
         for (at, view) in outputs.iter().enumerate() {
-            self.outputs.push(view.dims.clone());
+            self.outputs.push(view.dims.to_vec());
             let buffer = self.buffers.get_mut(view.buffer);
             match buffer {
                 Some(buffer)

@@ -1,9 +1,6 @@
 //! Views: the layout of a value's elements in a buffer.
 
-/// Packed strides, the last dimension innermost.
-pub use hipdnn::graph::packed_strides as packed;
-
-use super::{Lowered, refuse};
+use super::{Dims, Lowered, refuse};
 use crate::model::Element;
 
 /// A buffer seen as a tensor. Offset and strides count elements.
@@ -16,15 +13,15 @@ pub struct View {
     /// The offset of the first element.
     pub offset: i64,
     /// The dimensions; none for a scalar.
-    pub dims: Vec<i64>,
+    pub dims: Dims,
     /// The stride of each dimension.
-    pub strides: Vec<i64>,
+    pub strides: Dims,
 }
 
 impl View {
     /// A whole packed buffer.
     pub fn packed(buffer: usize, element: Element, dims: &[i64]) -> Self {
-        Self { buffer, element, offset: 0, dims: dims.to_vec(), strides: packed(dims) }
+        Self { buffer, element, offset: 0, dims: dims.into(), strides: packed(dims) }
     }
 
     /// Number of dimensions.
@@ -54,7 +51,7 @@ impl View {
     }
 
     /// The same elements in another layout.
-    fn with(&self, dims: Vec<i64>, strides: Vec<i64>) -> Self {
+    fn with(&self, dims: Dims, strides: Dims) -> Self {
         Self { buffer: self.buffer, element: self.element, offset: self.offset, dims, strides }
     }
 
@@ -66,7 +63,7 @@ impl View {
 
     /// The dimensions permuted.
     pub fn permuted(&self, order: &[usize]) -> Option<Self> {
-        let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Vec<_>>>();
+        let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Dims>>();
         Some(self.with(pick(&self.dims)?, pick(&self.strides)?))
     }
 
@@ -84,19 +81,19 @@ impl View {
             return None;
         }
         // Dimensions of 1 keep their strides, so that the same tensor does not become another one.
-        if dims == self.dims {
+        if self.dims == dims {
             return Some(self.clone());
         }
         let strides = if self.elements() == 0 { packed(dims) } else { split(self, dims)? };
-        Some(self.with(dims.to_vec(), strides))
+        Some(self.with(dims.into(), strides))
     }
 
     /// Broadcast along dimensions of one element, after adding leading ones.
     pub fn expanded(&self, dims: &[i64]) -> Option<Self> {
         let more = dims.len().checked_sub(self.rank())?;
-        let (mut strides, mut own) = (vec![0; dims.len()], vec![1; more]);
-        own.extend(&self.dims);
-        for (at, (have, want)) in own.iter().zip(dims).enumerate() {
+        let mut strides = Dims::repeated(0, dims.len());
+        let own = std::iter::repeat_n(&1, more).chain(&self.dims);
+        for (at, (have, want)) in own.zip(dims).enumerate() {
             if have == want {
                 let stride = at.checked_sub(more).and_then(|at| self.strides.get(at)).copied().unwrap_or(0);
                 *strides.get_mut(at)? = stride;
@@ -104,7 +101,7 @@ impl View {
                 return None;
             }
         }
-        Some(self.with(dims.to_vec(), strides))
+        Some(self.with(dims.into(), strides))
     }
 
     /// Elements `from`, `from` + `step`, ... along a dimension, `count` of them.
@@ -139,13 +136,24 @@ impl View {
     }
 }
 
+/// Packed strides, the last dimension innermost.
+pub fn packed(dims: &[i64]) -> Dims {
+    let mut strides: Dims = dims.into();
+    let mut next = 1_i64;
+    for stride in strides.iter_mut().rev() {
+        let dim = std::mem::replace(stride, next);
+        next = next.saturating_mul(dim.max(1));
+    }
+    strides
+}
+
 /// The number of elements.
 pub fn elements(dims: &[i64]) -> i64 {
     dims.iter().fold(1_i64, |product, dim| product.saturating_mul(*dim))
 }
 
 /// The strides of a reshaped view: each run of dimensions without gaps is divided anew.
-fn split(view: &View, dims: &[i64]) -> Option<Vec<i64>> {
+fn split(view: &View, dims: &[i64]) -> Option<Dims> {
     // Runs of the old dimensions, innermost last: number of elements and the stride of the innermost.
     let mut runs: Vec<(i64, i64)> = Vec::new();
     for (dim, stride) in view.dims.iter().zip(&view.strides).filter(|(dim, _)| **dim != 1) {
@@ -154,7 +162,7 @@ fn split(view: &View, dims: &[i64]) -> Option<Vec<i64>> {
             _ => runs.push((*dim, *stride)),
         }
     }
-    let mut strides = vec![1; dims.len()];
+    let mut strides = Dims::repeated(1, dims.len());
     let mut left = runs.pop().unwrap_or((1, 1));
     let mut stride = left.1;
     for (to, dim) in strides.iter_mut().zip(dims).rev() {

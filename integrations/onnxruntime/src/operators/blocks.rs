@@ -75,7 +75,7 @@ fn few_rows(lowering: &mut Lowering<'_>, form: Form, a: &View, weights: &[View])
         lowering.copy(a, &packed)?;
         packed
     };
-    let mut dims = a.dims.clone();
+    let mut dims = a.dims.to_vec();
     if let Some(last) = dims.last_mut() {
         *last = i64::try_from(form.n).unwrap_or(0);
     }

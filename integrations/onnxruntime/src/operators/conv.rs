@@ -223,7 +223,7 @@ mod tests {
         for node in &model.nodes {
             (find(node).unwrap().build)(node, &mut lowering).unwrap();
         }
-        lowering.of(6).unwrap().strides.clone()
+        lowering.of(6).unwrap().strides.to_vec()
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn unsqueeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return refuse("no axes");
     };
     let list = axes(&list, x.rank() + list.len())?;
-    let mut dims = x.dims.clone();
+    let mut dims = x.dims.to_vec();
     for at in list {
         if at > dims.len() {
             return refuse("axes that are named twice");
@@ -150,7 +150,7 @@ fn transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn expand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let guess = x.dims.clone();
+    let guess = x.dims.to_vec();
     let Some(shape) = lowering.parameter(node, 1, "the shape", |_| guess)? else { return refuse("no shape") };
     let dims = broadcast_dims(&[&x.dims, &shape])?;
     let y = x.expanded(&dims).ok_or_else(|| impossible("a shape"))?;
@@ -234,7 +234,7 @@ fn backwards(
     let (from, to) = (place(start).clamp(-1, size - 1), place(end).clamp(-1, size - 1));
     let places = (to + 1..=from).rev().step_by(usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX));
     let places: Vec<i32> = places.filter_map(|place| i32::try_from(place).ok()).collect();
-    let mut dims = x.dims.clone();
+    let mut dims = x.dims.to_vec();
     let count = i64::try_from(places.len()).unwrap_or(0);
     dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
     let places = lowering.int32s(&[count], places)?;
@@ -284,7 +284,7 @@ pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lower
     }
     let count = i64::try_from(places.len()).unwrap_or(1);
     let part = x.sliced(at, first, step, count).ok_or_else(|| impossible("a range"))?;
-    let mut dims = part.dims.clone();
+    let mut dims = part.dims.to_vec();
     dims.splice(at..=at, constant.dims.iter().copied());
     part.reshaped(&dims).ok_or_else(|| impossible("indices"))
 }
@@ -300,7 +300,7 @@ pub fn joined(lowering: &mut Lowering<'_>, parts: &[View], along: i64) -> Lowere
     same_type(&parts.iter().collect::<Vec<_>>())?;
     let Some(first) = parts.first() else { return refuse("no input") };
     let at = axis(along, first.rank())?;
-    let mut dims = first.dims.clone();
+    let mut dims = first.dims.to_vec();
     let mut total = 0;
     for part in parts {
         let same = part.rank() == dims.len()

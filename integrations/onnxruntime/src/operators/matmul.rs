@@ -67,7 +67,7 @@ pub fn matmul_of(
     let b = if column { b.reshaped(&[b.elements(), 1]) } else { Some(b.clone()) };
     let (Some(a), Some(b)) = (a, b) else { return refuse("a vector of other dimensions") };
     let c = product_to(lowering, name, &a, &b, element)?;
-    let mut dims = c.dims.clone();
+    let mut dims = c.dims.to_vec();
     if column {
         dims.pop();
     }

@@ -147,7 +147,7 @@ fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return refuse("statistics of another type than the input are wanted");
     }
     let statistics = wants.then(|| {
-        let mut dims = x.dims.clone();
+        let mut dims = x.dims.to_vec();
         dims.iter_mut().skip(from).for_each(|dim| *dim = 1);
         [lowering.fresh(x.element, &dims), lowering.fresh(x.element, &dims)]
     });

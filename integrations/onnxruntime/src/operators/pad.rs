@@ -71,7 +71,7 @@ fn pad(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         (*before, *after) = ((*before).max(0), (*after).max(0));
     }
     let dims: Vec<i64> = x.dims.iter().zip(&amounts).map(|(dim, of)| dim + of[0] + of[1]).collect();
-    if dims == x.dims {
+    if x.dims == dims {
         return lowering.set(node, 0, x);
     }
     if mode != Mode::Constant && x.dims.contains(&0) {

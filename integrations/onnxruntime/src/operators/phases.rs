@@ -75,7 +75,7 @@ impl Phases {
         let first = lowering.binary(PointwiseMode::Mul, &own, &of_own)?;
         let second = lowering.binary(PointwiseMode::Mul, &beside, &of_beside)?;
         let sum = lowering.binary(PointwiseMode::Add, &first, &second)?;
-        let mut dims = x.dims.clone();
+        let mut dims = x.dims.to_vec();
         dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = size * factor);
         lowering.reshape(&sum, &dims)
     }

@@ -111,7 +111,7 @@ fn reverse(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     {
         return refuse(format!("lengths of dims {:?} for {:?}", lengths.dims, x.dims));
     }
-    let y = one(lowering, Reverse { is_time_first }, &[&x, &lengths], (x.element, x.dims.clone()))?;
+    let y = one(lowering, Reverse { is_time_first }, &[&x, &lengths], (x.element, x.dims.to_vec()))?;
     lowering.set(node, 0, y)
 }
 

@@ -351,7 +351,7 @@ fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return lowering.set(node, 0, y);
     }
     let number = lowering.constant(node, 1).and_then(Constant::scalar);
-    let number = number.filter(|_| broadcast(&[&x, &by]).is_ok_and(|dims| dims == x.dims));
+    let number = number.filter(|_| broadcast(&[&x, &by]).is_ok_and(|dims| x.dims == dims));
     let Some(exponent) = number else { return any_power(node, lowering, &x, &by) };
     let y = if exponent == 1.0 {
         x
@@ -397,7 +397,7 @@ fn any_power(node: &Node, lowering: &mut Lowering<'_>, x: &View, by: &View) -> L
 fn prelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, slope) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     same_type(&[&x, &slope])?;
-    if broadcast(&[&x, &slope])? != x.dims {
+    if x.dims != broadcast(&[&x, &slope])? {
         return refuse("the slope has more dimensions than the input");
     }
     if !x.element.is_float() {

@@ -235,7 +235,7 @@ pub fn surrounded(
     if before.iter().chain(after).all(|count| *count == 0) {
         return Ok(x.clone());
     }
-    let mut dims = x.dims.clone();
+    let mut dims = x.dims.to_vec();
     for ((dim, before), after) in dims.iter_mut().skip(2).zip(before).zip(after) {
         *dim += before + after;
     }

@@ -154,7 +154,7 @@ fn blocks(node: &Node, x: &View, scale: &View) -> Lowered<Option<[Vec<i64>; 2]>>
         return Ok(None);
     }
     let at = axis(node.int("axis", 1), x.rank())?;
-    let (mut wide, mut beside) = (x.dims.clone(), scale.dims.clone());
+    let (mut wide, mut beside) = (x.dims.to_vec(), scale.dims.to_vec());
     let (length, count) = (x.dims.get(at).copied().unwrap_or(0), scale.dims.get(at).copied().unwrap_or(0));
     if size < 1 || count.checked_mul(size) != Some(length) || scale.rank() != x.rank() {
         return refuse(format!("blocks of {size} in {:?}, scales {:?}", x.dims, scale.dims));
@@ -281,7 +281,7 @@ impl Blocks {
         let wanted = if block == usize::MAX { 1 } else { outer * sizes[1].div_ceil(block) };
         let fits = scales.len() == wanted && (zeros.is_empty() || zeros.len() == wanted);
         (fits && (is_blocked || scale.rank() < 2)).then_some(())?;
-        let numbers = Constant { element, dims, bytes: lowering.bytes(node, 0)?.to_vec() };
+        let numbers = Constant { element, dims: dims.to_vec(), bytes: lowering.bytes(node, 0)?.to_vec() };
         Some(Self { numbers, scales, zeros, sizes, block })
     }
 
@@ -359,7 +359,7 @@ pub fn constants(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Vec<
     let value = node.inputs.get(at).copied()?;
     let by = lowering.model.nodes.iter().find(|by| by.outputs.contains(&value))?;
     let weights = weights(by, lowering, [0, 1, 2]).filter(|_| by.operator == "DequantizeLinear")?;
-    let dims = lowering.optional(by, 0).filter(|_| by.int("block_size", 0) == 0)?.dims;
+    let dims = lowering.optional(by, 0).filter(|_| by.int("block_size", 0) == 0)?.dims.to_vec();
     let bytes = fold(by.int("axis", 1), &dims, &weights).ok()?;
     Constant { element: Element::Float, dims, bytes }.numbers()
 }

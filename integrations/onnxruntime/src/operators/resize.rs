@@ -31,7 +31,7 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (transformation, nearest) = places(node);
     let parts = parts(node, lowering, &x)?;
     let (out, scales) = sizes(node, lowering, &x)?;
-    if out == x.dims && parts.is_none() {
+    if x.dims == out && parts.is_none() {
         return lowering.set(node, 0, x);
     }
     // With these two, output i is input ⌊i / factor⌋ for whole factors: pixel centres round to the pixel that contains them.
@@ -152,7 +152,7 @@ fn resized(lowering: &mut Lowering<'_>, x: &View, axes: &[(usize, Taps)]) -> Low
         let from = [*first, *last].map(|at| size(dims.get(at..=at).unwrap_or(&[])));
         (from, [size(outer), size(middle), size(inner)], [(*first_taps).clone(), (*last_taps).clone()])
     };
-    let mut result = moved.dims.clone();
+    let mut result = moved.dims.to_vec();
     for (at, taps) in &axes {
         let size = i64::try_from(taps.size()).unwrap_or(0);
         result.iter_mut().skip(*at).take(1).for_each(|dim| *dim = size);
@@ -175,7 +175,7 @@ fn known(node: &Node) -> Lowered<()> {
 fn sizes(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<(Vec<i64>, Vec<f32>)> {
     let all: Vec<i64> = (0..i64::try_from(x.rank()).unwrap_or(0)).collect();
     let chosen = axes_in_order(node.ints("axes").unwrap_or(&all), x.rank())?;
-    let (mut out, mut scales) = (x.dims.clone(), vec![1.0; x.rank()]);
+    let (mut out, mut scales) = (x.dims.to_vec(), vec![1.0; x.rank()]);
     let mut set = |at: usize, size: i64, scale: f32| {
         out.iter_mut().skip(at).take(1).for_each(|slot| *slot = size);
         scales.iter_mut().skip(at).take(1).for_each(|slot| *slot = scale);

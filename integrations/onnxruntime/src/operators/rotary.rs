@@ -23,7 +23,7 @@ pub struct Pairs {
 
 /// The rows of a table at positions [B, S]: [B, S, size].
 pub fn rows(lowering: &mut Lowering<'_>, table: &View, positions: &View) -> View {
-    let mut dims = positions.dims.clone();
+    let mut dims = positions.dims.to_vec();
     dims.push(table.dims.last().copied().unwrap_or(1));
     lowering.host(Host::Gather(0), &[table, positions], table.element, &dims)
 }

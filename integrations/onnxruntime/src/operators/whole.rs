@@ -65,7 +65,7 @@ pub fn unpacked(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
     if x.element.is_of_4_bits() && !(x.is_packed() && x.offset == 0) {
         return refuse("a part of numbers of 4 bits");
     }
-    own::one(lowering, Unpack, &[x], (to, x.dims.clone()))
+    own::one(lowering, Unpack, &[x], (to, x.dims.to_vec()))
 }
 
 /// Numbers as floats of 8 bits. `cuts` makes the largest one of larger numbers.
@@ -75,7 +75,7 @@ pub fn as_float_of_8_bits(lowering: &mut Lowering<'_>, x: &View, to: Element, cu
         of if of.is_float() => lowering.map(Mode::Identity, &[x], Element::Float)?,
         _ => cast(lowering, x, Element::Float)?,
     };
-    own::one(lowering, Pack { to, cuts }, &[&wide], (to, x.dims.clone()))
+    own::one(lowering, Pack { to, cuts }, &[&wide], (to, x.dims.to_vec()))
 }
 
 /// The same, by hipDNN's mode.
@@ -142,7 +142,7 @@ fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
             if !matches!(indices.element, Element::Int32 | Element::Int64) {
                 return refuse(format!("indices are {}", indices.element.name()));
             }
-            let mut dims = x.dims.clone();
+            let mut dims = x.dims.to_vec();
             dims.splice(at..=at, indices.dims.iter().copied());
             if x.elements() == 0 && dims.iter().all(|dim| *dim > 0) {
                 return refuse("parts of a tensor without elements");
