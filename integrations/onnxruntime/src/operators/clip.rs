@@ -37,7 +37,7 @@ fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let is_relu = x.element != Element::Double
         && least.is_some_and(|least| least.is_finite() && most.is_none_or(|most| least <= most));
     let y = match (least, most) {
-        (None, None) => lowering.reshape(&x, &x.dims.to_vec())?,
+        (None, None) => lowering.reshape(&x, &x.dims)?,
         (Some(least), most) if is_relu => lowering.map_with(Mode::ReluFwd, &[&x], x.element, |of| {
             of.relu_lower_clip = Some(least as f32);
             of.relu_upper_clip = most.map(|most| most as f32);
