@@ -3,8 +3,8 @@
 use hipdnn::graph::PointwiseMode;
 
 use super::Cost::{Layout, Light};
-use super::{Operator, axis, floats, onnx, whole};
-use crate::lowering::{Lowered, Lowering, OnHost, Reason, View, broadcast_dims, elements, refuse};
+use super::{Operator, axis, floats, onnx};
+use crate::lowering::{Integer, Lowered, Lowering, OnHost, Reason, View, broadcast_dims, elements, refuse};
 use crate::model::{Attribute, Constant, Element, Node};
 use crate::steps::{Extreme, Function, Pairwise, Running, Scatter, Top, Trilu, Update};
 
@@ -131,9 +131,9 @@ fn wide(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
         Element::Float | Element::Double | Element::Int32 | Element::Int64 => Ok(x.clone()),
         Element::Half | Element::Bfloat16 => lowering.map(PointwiseMode::Identity, &[x], Element::Float),
         Element::Int8 | Element::Uint8 | Element::Int16 | Element::Uint16 => {
-            whole::cast(lowering, x, Element::Int32)
+            lowering.on_integers(Integer::Cast, &[x], Element::Int32)
         }
-        Element::Uint32 => whole::cast(lowering, x, Element::Int64),
+        Element::Uint32 => lowering.on_integers(Integer::Cast, &[x], Element::Int64),
         other => refuse(format!("elements are {}", other.name())),
     }
 }
@@ -143,7 +143,7 @@ fn narrow(lowering: &mut Lowering<'_>, y: View, element: Element) -> Lowered<Vie
     match element {
         of if of == y.element => Ok(y),
         Element::Half | Element::Bfloat16 => lowering.map(PointwiseMode::Identity, &[&y], element),
-        _ => whole::cast(lowering, &y, element),
+        _ => lowering.on_integers(Integer::Cast, &[&y], element),
     }
 }
 
