@@ -70,7 +70,10 @@ impl Walk {
             if along || is_invariant { 1 } else { block / rows.count().next_power_of_two().min(block) };
         let most = if along { block } else { (block / 8).max(least) };
         let threads = wanted.clamp(least.max(1), most.max(1));
-        let at_once = (block / threads).min(rows.count().next_power_of_two()).max(1);
+        // Few rows occupy all compute units, unless a subgroup has several.
+        let of_unit = (rows.count() / target.units_or_usual()).next_power_of_two();
+        let few = if along { of_unit.max(target.subgroup as usize / threads) } else { block };
+        let at_once = (block / threads).min(few).min(rows.count().next_power_of_two()).max(1);
         let own = |axes: &Axes, access: &Access| axes.strides(access).iter().any(|stride| *stride > 0);
         let loads = accesses.iter().filter(|access| own(&rows, access) && own(&elements, access)).count();
         let turns = elements.count() / (threads * lanes);

@@ -77,6 +77,27 @@ fn rows_are_reduced_along_and_across_memory() {
 }
 
 #[test]
+fn few_rows_occupy_all_compute_units() {
+    let groups = |rows: usize, length: usize| {
+        let mut program = Program {
+            dims: vec![rows, length],
+            reduced: Some(vec![false, true]),
+            parameters: vec![IN, OUT],
+            ..Program::default()
+        };
+        let x = program.push(Origin::Load(access(0, &[length, 1])), Scalar::F32);
+        let sum = program.push(Origin::Reduce(Join::Sum, x), Scalar::F32);
+        program.stores.push(Store { value: sum, access: access(1, &[1, 0]) });
+        let x: Vec<f32> = (0..rows * length).map(|at| (at / length) as f32).collect();
+        let expected: Vec<f32> = (0..rows).map(|row| (row * length) as f32).collect();
+        assert_eq!(run(&program, &x, rows), expected);
+        program.write("it", &target()).unwrap().groups[0]
+    };
+    // A subgroup has eight threads: four rows of two, or one of eight; a workgroup has 64 of them.
+    assert_eq!([(64, 32), (64, 128), (640, 128)].map(|(rows, length)| groups(rows, length)), [16, 64, 80]);
+}
+
+#[test]
 fn the_sum_of_a_row_does_not_depend_on_how_many_there_are_if_it_must_not() {
     const LENGTH: usize = 700;
     // Of magnitudes so different that each order of additions gives other bits.

@@ -28,10 +28,12 @@ pub struct Subject {
 pub fn subjects() -> Vec<Subject> {
     let mut all = Vec::new();
     for data_type in [DataType::Half, DataType::Bfloat16] {
-        all.extend([1024, 2048, 4096, 8192].map(|size| product(data_type, size)));
+        all.extend([1024, 2048, 4096, 8192].map(|size| product(data_type, [size; 3])));
     }
-    all.extend([2048, 4096].map(|size| product(DataType::Int8, size)));
-    all.extend([2048, 4096].map(|size| product(DataType::Float, size)));
+    all.extend([2048, 4096].map(|size| product(DataType::Int8, [size; 3])));
+    all.extend([2048, 4096].map(|size| product(DataType::Float, [size; 3])));
+    // Of one image or sentence: ViT-S, BERT, ConvNeXt-T, and the last layer of MobileNet.
+    all.extend(SMALL.map(|sizes| product(DataType::Float, sizes)));
     for (c, k, size, filter) in [
         (64, 64, 56, 3),
         (128, 128, 28, 3),
@@ -59,22 +61,36 @@ pub fn subjects() -> Vec<Subject> {
     all
 }
 
-fn product(data_type: DataType, size: i64) -> Subject {
-    let mut case = Case::new(format!("matmul {} {size}", data_type.name()));
+/// Rows, columns and length of dot products.
+const SMALL: [[i64; 3]; 14] = [
+    [197, 1152, 384],
+    [197, 384, 384],
+    [197, 1536, 384],
+    [197, 384, 1536],
+    [128, 768, 768],
+    [128, 3072, 768],
+    [128, 768, 3072],
+    [3136, 384, 96],
+    [784, 192, 768],
+    [49, 3072, 768],
+    [49, 768, 3072],
+    [49, 960, 160],
+    [16, 768, 768],
+    [1, 1000, 1280],
+];
+
+fn product(data_type: DataType, [m, n, k]: [i64; 3]) -> Subject {
+    let name = if [m, k] == [n; 2] { n.to_string() } else { format!("{m} x {n} x {k}") };
+    let mut case = Case::new(format!("matmul {} {name}", data_type.name()));
     let of_c = if data_type == DataType::Int8 { DataType::Int32 } else { data_type };
-    let [a, b] = [(); 2].map(|()| case.output(data_type, &[size, size], FIRST));
-    let c = case.output(of_c, &[size, size], FIRST);
+    let a = case.output(data_type, &[m, k], FIRST);
+    let b = case.output(data_type, &[k, n], FIRST);
+    let c = case.output(of_c, &[m, n], FIRST);
     if data_type == DataType::Int8 {
         case.graph.compute_type = DataType::Int32;
     }
     case.node(Matmul { a, b, c });
-    Subject {
-        case,
-        peer: "CUBLASLT_ENGINE",
-        work: 2.0 * (size * size * size) as f64,
-        unit: "TFLOP/s",
-        result: c,
-    }
+    Subject { case, peer: "CUBLASLT_ENGINE", work: 2.0 * (m * n * k) as f64, unit: "TFLOP/s", result: c }
 }
 
 /// A convolution of 32 images, with channels last.
