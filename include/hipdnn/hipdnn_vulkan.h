@@ -4,7 +4,8 @@
  *
  * The functions are exported by the plugin libhipdnn_vulkan_plugin.so: link it, or look them up there. Addresses are those of the
  * device, so that they can be bound as the data pointers of tensors, at any offset, and are not for the host to read. Work and copies
- * of a device run in the order in which they were started.
+ * of a device run in the order in which they were started. Small ones may begin together, at the latest when the program waits for
+ * the device or copies to the host.
  *
  * All functions may be called from any thread. They return a hipdnnPluginStatus_t, 0 for success; hipdnnVulkanGetLastError_ext has the
  * reason otherwise.
@@ -81,7 +82,7 @@ HIPDNN_VULKAN_EXPORT int hipdnnVulkanAllocate_ext(int32_t number, size_t bytes, 
 /** Frees memory of hipdnnVulkanAllocate_ext when the device's work is done. */
 HIPDNN_VULKAN_EXPORT int hipdnnVulkanFree_ext(int32_t number, void* memory);
 
-/** Copies from the host after the device's earlier work. Returns when the copy is done. */
+/** Copies from the host after the device's earlier work. Returns when the host's memory may be changed. */
 HIPDNN_VULKAN_EXPORT int hipdnnVulkanCopyToDevice_ext(int32_t number, void* to, const void* from, size_t bytes);
 
 /** Copies to the host after the device's earlier work. Returns when the copy is done. */

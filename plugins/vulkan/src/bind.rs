@@ -113,7 +113,7 @@ impl Binding {
         if let Some(imported) = unsafe { self.import(gpu, host) } {
             return Ok(imported);
         }
-        let block = gpu.staging.take(&gpu.device, self.bytes)?;
+        let block = gpu.block(self.bytes)?;
         if self.reads || self.has_gaps {
             let mapped = block.mapped()?;
             // SAFETY: both have the bytes, and no work uses the block.
@@ -183,7 +183,6 @@ impl Bound {
             // bytes.
             unsafe { host.copy_from_nonoverlapping(mapped.as_ptr(), binding.bytes as usize) };
         }
-        gpu.staging.give_back(block);
-        Ok(())
+        gpu.give_back(block, 0)
     }
 }

@@ -150,6 +150,11 @@ impl Device {
         }
     }
 
+    /// Whether this library made the device, rather than a program.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
     /// Remembers a lost device, and makes the result of a function an error.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::device::{Device, Purpose};
 use crate::memory::Memory;
 use crate::properties::Properties;
 use crate::queue::Queue;
-use crate::staging::Staging;
+use crate::staging::{Block, Staging};
 use crate::target::Trusted;
 
 /// An open device, ready for work.
@@ -74,8 +74,32 @@ impl Gpu {
             if error.status() != HIPDNN_PLUGIN_STATUS_ALLOC_FAILED {
                 return Err(error);
             }
-            self.staging.clear();
+            self.queue.synchronize()?;
+            self.staging.clear(self.queue.done());
             Buffer::new(&self.device, bytes, Purpose::Device)
         })
+    }
+
+    /// Memory for a host array.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn block(&self, bytes: u64) -> Result<Block, PluginError> {
+        self.staging.take(&self.device, bytes, self.queue.done())
+    }
+
+    /// Takes back memory whose last work is done at this time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn give_back(&self, block: Block, time: u64) -> Result<(), PluginError> {
+        match self.staging.keep(block, time) {
+            Some(block) => {
+                let waited = self.queue.wait(time);
+                drop(block);
+                waited
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
 use crate::cache;
 use crate::clock::Clock;
-use crate::code::{self, Code, PARAMETERS, Slot};
+use crate::code::{self, Code, Slot};
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
 use crate::saved::Saved;
@@ -241,7 +241,17 @@ impl Plan {
             bound.push(unsafe { binding.bind(gpu, buffers) }?);
         }
         let steps = trace::steps();
-        let copies = |recorder: &mut Recorder<'_>, to_device: bool| {
+        let mut parameters = Vec::new();
+        for kernel in &self.kernels {
+            self.add_parameters(&mut parameters, kernel, &bound, buffers)?;
+        }
+        let mut rest = parameters.as_slice();
+        let mut next = |kernel: &Kernel| {
+            let (own, after) = rest.split_at_checked(8 * kernel.slots.len()).unwrap_or_default();
+            rest = after;
+            own
+        };
+        let copies = |recorder: &Recorder<'_>, to_device: bool| {
             for bound in &bound {
                 bound.record(recorder, to_device);
             }
@@ -251,29 +261,23 @@ impl Plan {
                 copies(recorder, true);
                 for kernel in &self.kernels {
                     recorder.then();
-                    self.launch(recorder, kernel, &bound, buffers)?;
+                    kernel.launch(recorder, next(kernel));
                 }
                 recorder.then();
                 copies(recorder, false);
-                Ok(())
             })?
         } else {
-            gpu.queue.submit(|recorder| {
-                copies(recorder, true);
-                Ok(())
-            })?;
+            let copied = gpu.queue.submit(|recorder| copies(recorder, true))?;
             // Steps are measured one by one.
+            gpu.queue.wait(copied)?;
             for (kernel, name) in self.kernels.iter().zip(self.names()) {
                 let begin = trace::now();
-                let device_time = self.timed(kernel, &bound, buffers)?;
+                let device_time = kernel.timed(&self.gpu, next(kernel))?;
                 if let Some(steps) = steps {
                     steps.tell(name, device_time.map_or(begin, |time| trace::now().saturating_sub(time)));
                 }
             }
-            gpu.queue.submit(|recorder| {
-                copies(recorder, false);
-                Ok(())
-            })?
+            gpu.queue.submit(|recorder| copies(recorder, false))?
         };
         let has_host = bound.iter().any(Bound::is_of_host);
         if has_host || self.kernels.iter().any(|kernel| kernel.parameters.is_some()) {
@@ -286,32 +290,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Executes a kernel, and waits. Returns how many nanoseconds it took by the device's clock, if it has one.
-    fn timed(
+    /// Adds a kernel's parameters, as bytes.
+    fn add_parameters(
         &self,
-        kernel: &Kernel,
-        bound: &[Bound],
-        buffers: &[hipdnnPluginDeviceBuffer_t],
-    ) -> Result<Option<u64>, PluginError> {
-        let clock = Clock::new(&self.gpu.device);
-        let time = self.gpu.queue.submit(|recorder| match &clock {
-            Some(clock) => recorder.timed(clock, || self.launch(recorder, kernel, bound, buffers)),
-            None => self.launch(recorder, kernel, bound, buffers),
-        })?;
-        self.gpu.queue.wait(time)?;
-        Ok(clock.and_then(|clock| clock.nanoseconds()))
-    }
-
-    /// Records a kernel.
-    fn launch(
-        &self,
-        recorder: &Recorder<'_>,
+        to: &mut Vec<u8>,
         kernel: &Kernel,
         bound: &[Bound],
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
-        let mut bytes = [0_u8; PARAMETERS];
-        let mut used = 0;
         let between = self.between.as_ref().map_or(0, |buffer| buffer.address);
         for slot in &kernel.slots {
             let address = |place: usize| bound.get(place).and_then(Bound::address);
@@ -340,19 +326,7 @@ impl Plan {
                     }
                 }
             };
-            if let Some(room) = bytes.get_mut(used..used + 8) {
-                room.copy_from_slice(&word.to_le_bytes());
-            }
-            used += 8;
-        }
-        let parameters = bytes.get(..used).unwrap_or_default();
-        match &kernel.parameters {
-            None => recorder.launch(&kernel.pipeline, kernel.groups, parameters),
-            Some(buffer) => {
-                recorder.write(buffer, parameters);
-                recorder.then();
-                recorder.launch(&kernel.pipeline, kernel.groups, &buffer.address.to_le_bytes());
-            }
+            to.extend_from_slice(&word.to_le_bytes());
         }
         Ok(())
     }
@@ -408,6 +382,29 @@ impl Kernel {
             numerics: parts.note_if(kernel.has_matrices, note::TENSOR_CORE),
             parameters,
         })
+    }
+
+    /// Records it with these parameters.
+    fn launch(&self, recorder: &Recorder<'_>, parameters: &[u8]) {
+        match &self.parameters {
+            None => recorder.launch(&self.pipeline, self.groups, parameters),
+            Some(buffer) => {
+                recorder.write(buffer, parameters);
+                recorder.then();
+                recorder.launch(&self.pipeline, self.groups, &buffer.address.to_le_bytes());
+            }
+        }
+    }
+
+    /// Executes it, and waits. Returns how many nanoseconds it took by the device's clock, if it has one.
+    fn timed(&self, gpu: &Gpu, parameters: &[u8]) -> Result<Option<u64>, PluginError> {
+        let clock = Clock::new(&gpu.device);
+        let time = gpu.queue.submit(|recorder| match &clock {
+            Some(clock) => recorder.timed(clock, || self.launch(recorder, parameters)),
+            None => self.launch(recorder, parameters),
+        })?;
+        gpu.queue.wait(time)?;
+        Ok(clock.and_then(|clock| clock.nanoseconds()))
     }
 }
 

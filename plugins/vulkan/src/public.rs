@@ -237,17 +237,19 @@ pub unsafe extern "C" fn hipdnnVulkanCopyToDevice_ext(
         }
         for begin in (0..bytes).step_by(STAGED) {
             let part = (bytes - begin).min(STAGED);
-            let block = gpu.staging.take(&gpu.device, part as u64)?;
+            let block = gpu.block(part as u64)?;
             let from = from.cast::<u8>().wrapping_add(begin);
             // SAFETY: both have the bytes, and no work uses the block.
             unsafe { block.mapped()?.as_ptr().copy_from_nonoverlapping(from, part) };
             let own = block.staged().unwrap_or(&block.device);
             let time = gpu.queue.submit(|recorder| {
                 recorder.copy(own, 0, &buffer, offset + begin as u64, part as u64);
-                Ok(())
             })?;
-            gpu.queue.wait(time)?;
-            gpu.staging.give_back(block);
+            // A program that uses its own queue may rely on it.
+            if !gpu.device.is_own() {
+                gpu.queue.wait(time)?;
+            }
+            gpu.give_back(block, time)?;
         }
         Ok(())
     })
@@ -279,17 +281,16 @@ pub unsafe extern "C" fn hipdnnVulkanCopyToHost_ext(
         }
         for begin in (0..bytes).step_by(STAGED) {
             let part = (bytes - begin).min(STAGED);
-            let block = gpu.staging.take(&gpu.device, part as u64)?;
+            let block = gpu.block(part as u64)?;
             let own = block.staged().unwrap_or(&block.device);
             let time = gpu.queue.submit(|recorder| {
                 recorder.copy(&buffer, offset + begin as u64, own, 0, part as u64);
-                Ok(())
             })?;
             gpu.queue.wait(time)?;
             let to = to.cast::<u8>().wrapping_add(begin);
             // SAFETY: both have the bytes, and the work is done.
             unsafe { to.copy_from_nonoverlapping(block.mapped()?.as_ptr(), part) };
-            gpu.staging.give_back(block);
+            gpu.give_back(block, time)?;
         }
         Ok(())
     })
@@ -309,7 +310,6 @@ pub extern "C" fn hipdnnVulkanCopy_ext(
             (found(&gpu, "to", to, bytes)?, found(&gpu, "from", from, bytes)?);
         let copied = gpu.queue.submit(|recorder| {
             recorder.copy(&from, from_offset, &to, to_offset, bytes as u64);
-            Ok(())
         });
         copied.map(drop)
     })

@@ -1,17 +1,25 @@
 //! A device's queue, on which work runs in order, and the time line that tells how far it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ash::vk;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::lock::Mutex;
 
 use crate::device::Device;
-use crate::work::Recorder;
+use crate::work::{Recorded, Recorder};
 
 /// How long a wait sleeps at once, in nanoseconds; a device that is lost ends it.
 const PATIENCE: u64 = 1_000_000_000;
+
+/// Work waits for more while so many submissions are unfinished: one runs, and the next is ready.
+const AHEAD: u64 = 2;
+
+/// Kernels and copies of a submission, at most and where enough of them come one after the other: a submission costs the host and the
+/// device more than a small kernel. The first one after a wait has one, and each has up to twice as many as the one before.
+const MOST: u32 = 256;
+const ENOUGH: u32 = 32;
 
 /// The driver's queue and the command buffers that were submitted to it.
 struct Submitted {
@@ -19,16 +27,20 @@ struct Submitted {
     pool: vk::CommandPool,
     /// Each with the time at which its work is done.
     buffers: Vec<(vk::CommandBuffer, u64)>,
-    /// The time of the last work.
+    /// The time of the last work that was submitted.
     last: u64,
+    /// Work that waits for more, which is done at the time after the last.
+    open: Option<Recorded>,
 }
 
-/// A queue. Work of all threads runs in the order in which it was submitted.
+/// A queue. Work of all threads runs in the order in which it was recorded.
 pub struct Queue {
     device: Arc<Device>,
     submitted: Mutex<Option<Submitted>>,
     timeline: vk::Semaphore,
     done: AtomicU64,
+    /// Kernels and copies that the next submission is worth.
+    wanted: AtomicU32,
 }
 
 impl Queue {
@@ -49,50 +61,65 @@ impl Queue {
         // SAFETY: the device is alive, and so is the struct.
         let timeline =
             device.check("vkCreateSemaphore", unsafe { functions.create_semaphore(&semaphore, None) })?;
-        let (device, done) = (Arc::clone(device), AtomicU64::new(0));
-        let mut made = Self { device, submitted: Mutex::new(None), timeline, done };
+        let (device, done, wanted) = (Arc::clone(device), AtomicU64::new(0), AtomicU32::new(1));
+        let mut made = Self { device, submitted: Mutex::new(None), timeline, done, wanted };
         // SAFETY: the device is alive, and so is the struct.
         let pool = unsafe { made.device.functions.create_command_pool(&pool, None) };
         let pool = made.device.check("vkCreateCommandPool", pool)?;
-        *made.submitted.get_mut() = Some(Submitted { queue, pool, buffers: Vec::new(), last: 0 });
+        *made.submitted.get_mut() = Some(Submitted { queue, pool, buffers: Vec::new(), last: 0, open: None });
         Ok(made)
     }
 
-    /// Records work and submits it. Returns the time at which it is done, for [`Queue::wait`].
+    /// Records work, which is submitted now or with later work. Returns the time at which it is done, for [`Queue::wait`].
     ///
     /// # Errors
-    /// The driver's, and those of `record`; nothing runs then.
-    pub fn submit(
-        &self,
-        record: impl FnOnce(&mut Recorder<'_>) -> Result<(), PluginError>,
-    ) -> Result<u64, PluginError> {
+    /// The driver's. What was recorded meanwhile does not run then.
+    pub fn submit(&self, record: impl FnOnce(&Recorder<'_>)) -> Result<u64, PluginError> {
         self.device.check_alive()?;
         let mut submitted = self.submitted.lock();
-        let queue = submitted
-            .as_mut()
-            .ok_or_else(|| PluginError::not_initialized("the device's queue is of a parent process"))?;
+        let queue = submitted.as_mut().ok_or_else(of_parent)?;
+        // Before anything is recorded: what follows fails only with all of it.
+        let unfinished = queue.last.saturating_sub(self.time_done()?);
+        let open = match queue.open.take() {
+            Some(open) => open,
+            None => self.begin(queue)?,
+        };
+        let recorder = Recorder::new(&self.device, open);
+        record(&recorder);
+        let open = queue.open.insert(recorder.recorded());
+        let time = queue.last + 1;
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        // A program submits work of its own to its queue.
+        let is_full = open.count >= MOST || !self.device.is_own();
+        if is_full || (unfinished < AHEAD && open.count >= wanted) {
+            self.wanted.store((2 * wanted).min(ENOUGH), Ordering::Relaxed);
+            self.flush(queue)?;
+        }
+        Ok(time)
+    }
+
+    /// Begins to record work.
+    fn begin(&self, queue: &mut Submitted) -> Result<Recorded, PluginError> {
         let place = self.free_buffer(queue)?;
-        let (buffer, time) =
-            queue.buffers.get_mut(place).ok_or_else(|| PluginError::internal("no command buffer"))?;
+        let (buffer, _) =
+            *queue.buffers.get(place).ok_or_else(|| PluginError::internal("no command buffer"))?;
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer is not in use, and this thread has the lock of its pool.
         self.device.check("vkBeginCommandBuffer", unsafe {
-            self.device.functions.begin_command_buffer(*buffer, &begin)
+            self.device.functions.begin_command_buffer(buffer, &begin)
         })?;
-        let mut recorder = Recorder::begin(&self.device, *buffer);
-        if let Err(error) = record(&mut recorder) {
-            // SAFETY: the buffer is not in use, and this thread has the lock of its pool. What was recorded is thrown away; a failure means that memory is short, which the next use will tell.
-            let _ = unsafe {
-                self.device.functions.reset_command_buffer(*buffer, vk::CommandBufferResetFlags::empty())
-            };
-            return Err(error);
-        }
-        recorder.end();
+        Ok(Recorded::begin(&self.device, buffer))
+    }
+
+    /// Submits what was recorded.
+    fn flush(&self, queue: &mut Submitted) -> Result<(), PluginError> {
+        let Some(open) = queue.open.take() else { return Ok(()) };
+        let buffer = open.end(&self.device);
         // SAFETY: the buffer is being recorded, by this thread alone.
-        let ended = unsafe { self.device.functions.end_command_buffer(*buffer) };
+        let ended = unsafe { self.device.functions.end_command_buffer(buffer) };
         self.device.check("vkEndCommandBuffer", ended)?;
         let next = queue.last + 1;
-        let (buffers, semaphores, times) = ([*buffer], [self.timeline], [next]);
+        let (buffers, semaphores, times) = ([buffer], [self.timeline], [next]);
         let mut values = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&times);
         let submit = vk::SubmitInfo::default()
             .command_buffers(&buffers)
@@ -101,14 +128,16 @@ impl Queue {
         // SAFETY: buffer and semaphore are the device's and alive, and this thread has the queue's lock.
         let answer = unsafe { self.device.functions.queue_submit(queue.queue, &[submit], vk::Fence::null()) };
         self.device.check("vkQueueSubmit", answer)?;
-        *time = next;
+        if let Some((_, time)) = queue.buffers.iter_mut().find(|(own, _)| *own == buffer) {
+            *time = next;
+        }
         queue.last = next;
-        Ok(next)
+        Ok(())
     }
 
     /// The place of a command buffer whose work is done, or of a new one.
     fn free_buffer(&self, queue: &mut Submitted) -> Result<usize, PluginError> {
-        let done = self.time_done()?;
+        let done = self.done();
         if let Some(place) = queue.buffers.iter().position(|(_, time)| *time <= done) {
             return Ok(place);
         }
@@ -137,9 +166,11 @@ impl Queue {
     /// # Errors
     /// The driver's, for instance that the device was lost.
     pub fn wait(&self, time: u64) -> Result<(), PluginError> {
-        if self.done.load(Ordering::Acquire) >= time {
+        self.wanted.store(1, Ordering::Relaxed);
+        if self.done() >= time {
             return Ok(());
         }
+        self.flush_up_to(time)?;
         let (semaphores, values) = ([self.timeline], [time]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         loop {
@@ -156,19 +187,41 @@ impl Queue {
         }
     }
 
-    /// The time of the last work that was submitted.
-    pub fn last(&self) -> u64 {
-        self.submitted.lock().as_ref().map_or(0, |queue| queue.last)
+    /// The time up to which work is known to be done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
     }
 
-    /// Waits for all work that was submitted.
+    /// Submits work that is done at this time.
+    fn flush_up_to(&self, time: u64) -> Result<(), PluginError> {
+        let mut submitted = self.submitted.lock();
+        let queue = submitted.as_mut().ok_or_else(of_parent)?;
+        if time > queue.last {
+            self.flush(queue)?;
+        }
+        // Another thread's attempt failed.
+        if time > queue.last { Err(PluginError::internal("work could not be submitted")) } else { Ok(()) }
+    }
+
+    /// Waits for all work that was recorded.
     ///
     /// # Errors
     /// The driver's.
     pub fn synchronize(&self) -> Result<(), PluginError> {
         self.device.check_alive()?;
-        self.wait(self.last())
+        let last = match self.submitted.lock().as_mut() {
+            Some(queue) => {
+                self.flush(queue)?;
+                queue.last
+            }
+            None => 0,
+        };
+        self.wait(last)
     }
+}
+
+fn of_parent() -> PluginError {
+    PluginError::not_initialized("the device's queue is of a parent process")
 }
 
 impl Drop for Queue {
@@ -182,5 +235,40 @@ impl Drop for Queue {
             }
             self.device.functions.destroy_semaphore(self.timeline, None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::buffer::Buffer;
+    use crate::device::Purpose;
+    use crate::gpu::Gpu;
+    use crate::instance;
+
+    fn buffer(gpu: &Gpu, bytes: u64) -> Buffer {
+        Buffer::new(&gpu.device, bytes, Purpose::Staging).unwrap()
+    }
+
+    #[test]
+    fn work_waits_for_more_while_the_device_is_busy_and_runs_in_order() {
+        const COUNT: u32 = 100;
+        let Ok(gpu) = instance::device(0) else { return };
+        let bytes = 4 << 20;
+        let all: Vec<Buffer> = (0..=COUNT).map(|_| buffer(&gpu, bytes)).collect();
+        let first = all[0].mapped().unwrap().cast::<u32>();
+        // SAFETY: the buffer has room for the numbers, and no work uses it.
+        (0..1 << 20).for_each(|at| unsafe { first.add(at).write(at as u32) });
+        let copy =
+            |pair: &[Buffer]| gpu.queue.submit(|recorder| recorder.copy(&pair[0], 0, &pair[1], 0, bytes));
+        let times: Vec<u64> = all.windows(2).map(|pair| copy(pair).unwrap()).collect();
+        assert!(times.is_sorted());
+        let submissions = times[times.len() - 1] - times[0] + 1;
+        assert!(submissions < COUNT.into(), "{submissions}");
+        gpu.queue.wait(times[times.len() - 1]).unwrap();
+        let last = all[COUNT as usize].mapped().unwrap().cast::<u32>();
+        // SAFETY: the buffer has as many numbers, and its work is done.
+        assert!((0..1 << 20).all(|at| unsafe { last.add(at).read() } == at as u32));
+        gpu.queue.wait(times[0]).unwrap();
+        gpu.queue.synchronize().unwrap();
     }
 }

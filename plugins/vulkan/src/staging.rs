@@ -23,7 +23,8 @@ pub struct Block {
 /// Blocks that no execution uses.
 #[derive(Default)]
 pub struct Staging {
-    free: Mutex<Vec<Block>>,
+    /// Each with the time at which its last work is done.
+    free: Mutex<Vec<(Block, u64)>>,
 }
 
 impl Block {
@@ -56,45 +57,45 @@ impl Block {
 }
 
 impl Staging {
-    /// A block with at least this many bytes.
+    /// A block with at least this many bytes, where the device's work is done up to a time.
     ///
     /// # Errors
     /// The driver's.
-    pub fn take(&self, device: &Arc<Device>, bytes: u64) -> Result<Block, PluginError> {
+    pub fn take(&self, device: &Arc<Device>, bytes: u64, done: u64) -> Result<Block, PluginError> {
         let mut free = self.free.lock();
-        let fits = |block: &&(usize, &Block)| {
-            let own = block.1.device.bytes;
-            own >= bytes && own <= bytes.saturating_mul(2).max(4096)
+        let fits = |(_, (block, time)): &(usize, &(Block, u64))| {
+            let own = block.device.bytes;
+            *time <= done && own >= bytes && own <= bytes.saturating_mul(2).max(4096)
         };
-        let places: Vec<(usize, &Block)> = free.iter().enumerate().collect();
-        let best =
-            places.iter().filter(fits).min_by_key(|(_, block)| block.device.bytes).map(|(place, _)| *place);
-        if let Some(place) = best {
-            return Ok(free.swap_remove(place));
+        let best = free.iter().enumerate().filter(fits).min_by_key(|(_, (block, _))| block.device.bytes);
+        if let Some(place) = best.map(|(place, _)| place) {
+            return Ok(free.swap_remove(place).0);
         }
         drop(free);
         match Block::new(device, bytes) {
             Ok(block) => Ok(block),
             Err(_) => {
                 // What is kept may be what is missing.
-                self.clear();
+                self.clear(done);
                 Block::new(device, bytes)
             }
         }
     }
 
-    /// Keeps a block that no work uses any more.
-    pub fn give_back(&self, block: Block) {
+    /// Keeps a block whose last work is done at this time. Returns it if there is no room.
+    pub fn keep(&self, block: Block, time: u64) -> Option<Block> {
         let mut free = self.free.lock();
-        let kept: u64 = free.iter().map(Block::bytes).sum();
-        if kept + block.bytes() <= KEPT {
-            free.push(block);
+        let kept: u64 = free.iter().map(|(block, _)| block.bytes()).sum();
+        if kept + block.bytes() > KEPT {
+            return Some(block);
         }
+        free.push((block, time));
+        None
     }
 
-    /// Frees all blocks.
-    pub fn clear(&self) {
-        let blocks = std::mem::take(&mut *self.free.lock());
-        drop(blocks);
+    /// Frees the blocks whose work is done up to this time.
+    pub fn clear(&self, done: u64) {
+        let freed: Vec<_> = self.free.lock().extract_if(.., |(_, time)| *time <= done).collect();
+        drop(freed);
     }
 }

@@ -168,7 +168,6 @@ pub fn execute_with(
         recorder.launch(&pipeline, [1, 1, 1], &addresses);
         recorder.then();
         blocks.iter().for_each(|block| copy(recorder, block, false));
-        Ok(())
     })?;
     gpu.queue.wait(time)?;
     let result = blocks.last().ok_or_else(|| PluginError::internal("no result"))?;
@@ -176,14 +175,14 @@ pub fn execute_with(
     // SAFETY: the block has as many numbers of 32 bits, and no work uses it any more.
     let cells = (0..count).map(|place| unsafe { cells.add(place).read() }).collect();
     for block in blocks {
-        gpu.staging.give_back(block);
+        gpu.give_back(block, time)?;
     }
     Ok(cells)
 }
 
 /// Memory with these bytes.
 fn written(gpu: &Gpu, bytes: &[u8]) -> Result<Block, PluginError> {
-    let block = gpu.staging.take(&gpu.device, bytes.len() as u64)?;
+    let block = gpu.block(bytes.len() as u64)?;
     // SAFETY: the block has as many bytes, and no work uses it yet.
     unsafe { block.mapped()?.copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len()) };
     Ok(block)
