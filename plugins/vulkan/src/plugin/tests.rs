@@ -193,6 +193,44 @@ fn addresses_in_the_middle_of_device_memory_are_used_in_place() {
 }
 
 #[test]
+fn executions_that_wait_for_others_run_in_order() {
+    use crate::buffer::Buffer;
+    use crate::device::Purpose;
+
+    const COUNT: usize = 1665;
+    const TIMES: usize = 301;
+    let Some(handle) = handle() else { return };
+    let gpu = handle.gpu().unwrap();
+    let plan = VulkanPlugin::plan(&handle, 0, &add(), &[]).unwrap();
+    let memory = [(); 3].map(|()| Buffer::new(&gpu.device, 4 * COUNT as u64, Purpose::Staging).unwrap());
+    let places = memory.each_ref().map(|buffer| buffer.mapped().unwrap().cast::<f32>());
+    // SAFETY: each buffer has as many numbers, and no work uses them.
+    (0..COUNT).for_each(|at| unsafe {
+        places[0].add(at).write(at as f32);
+        places[1].add(at).write(0.0);
+    });
+    let addresses = memory.each_ref().map(|buffer| buffer.address);
+    for address in addresses {
+        gpu.memory.know_foreign(address, 4 * COUNT as u64);
+    }
+    let at = |place: usize| std::ptr::with_exposed_provenance_mut(addresses[place] as usize);
+    for turn in 0..TIMES {
+        let (from, to) = (1 + turn % 2, 2 - turn % 2);
+        let buffers = [(1, at(0)), (2, at(from)), (3, at(to))];
+        let buffers = buffers.map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr });
+        // SAFETY: each buffer has the elements of its tensor.
+        unsafe { VulkanPlugin::execute(&handle, &plan, std::ptr::null_mut(), &buffers) }.unwrap();
+    }
+    gpu.queue.synchronize().unwrap();
+    // SAFETY: the buffer has as many numbers, and its work is done.
+    let wrong = (0..COUNT).find(|at| unsafe { places[2].add(*at).read() } != (TIMES * at) as f32);
+    assert_eq!(wrong, None);
+    for address in addresses {
+        gpu.memory.forget(address);
+    }
+}
+
+#[test]
 fn a_child_of_a_process_with_vulkan_has_no_device() {
     let Some(handle) = handle() else { return };
     let refused =
