@@ -183,7 +183,24 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
     for r in 0..MR {
         // SAFETY: this function requires the instructions and the term.
         unsafe { multiply_row(a.get(r, at), b, &mut acc[r]) };
+        if !A::TAPS && size_of::<R>() == BYTES_OF_SIXTEEN && MR * NR + NR + 1 == REGISTERS {
+            keep_order();
+        }
     }
+}
+
+/// Registers of instruction sets with as many bytes in each: AVX2.
+const REGISTERS: usize = 16;
+const BYTES_OF_SIXTEEN: usize = 32;
+
+/// Keeps the compiler from reading a later row's value earlier, for which it has no register: an accumulator would pass through memory.
+#[inline(always)]
+fn keep_order() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it has no instruction.
+    unsafe {
+        std::arch::asm!("", options(nostack, preserves_flags));
+    };
 }
 
 /// Adds the products of one term and the columns.
