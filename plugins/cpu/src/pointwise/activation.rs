@@ -224,6 +224,17 @@ impl<T: Functions, I: Iterator<Item = Run<T>>> VectorTask<T> for Activated<T, I>
         let block = Block { function, numbers, residual_last };
         for run in runs {
             let mut at = 0;
+            if let (Function::Smooth(smooth, parameter), Bias::None, true) =
+                (function, run.bias, run.residual.is_null())
+            {
+                // The function alone reads and writes the run itself.
+                let count = run.len / V::LANES;
+                let (parameter, from) = (T::from_single(parameter), [(run.values.cast_const(), V::LANES); 2]);
+                let all = All { smooth, parameter, from, to: run.values, count };
+                // SAFETY: this function requires the instructions and the values.
+                unsafe { V::call(FunctionTask::<'_, T, V>::new(&all)) };
+                at = count * V::LANES;
+            }
             // SAFETY: the run has its values, which end at `len`.
             unsafe {
                 while at + TOGETHER * V::LANES <= run.len {
