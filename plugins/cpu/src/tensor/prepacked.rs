@@ -69,6 +69,14 @@ impl<T> Prepacked<T> {
         Self { memory, elements: PhantomData }
     }
 
+    /// Whether executions keep packed weights.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match &self.memory {
+            Memory::Own(packed) => packed.bytes() > 0,
+            Memory::Shared { .. } => true,
+        }
+    }
+
     /// The packed weights of `source`, and what `fill` returned for them. Unless they are already prepacked,
     /// calls `fill` with a destination: the prepacked memory if it is still empty, else `scratch`.
     pub(crate) fn get(

@@ -44,7 +44,12 @@ impl<T: Accumulator> Scheme<T> {
         let packed = (operands.groups * panels * self.kernel.width) as f64 * (words * part.taps.len()) as f64;
         let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
         // Results are transposed while they are stored.
-        let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
+        let stored = cost.copy
+            * match operands.output.strides.channel {
+                1 if self.in_registers.is_some() => 0.25,
+                1 => 1.0,
+                _ => 1.5,
+            };
         let time = products * (depth * cost.fused + stored) + copied * cost.copy;
         Ok(Blocks { geometry, in_place, time, pack_time: packed * cost.copy })
     }

@@ -5,9 +5,11 @@
 //! input is read in place unless it is padded or has another dtype. In return, weights must be packed, and
 //! results transposed unless the output is channels last.
 
-use crate::conv::direct::choice::Blocks;
+use crate::conv::direct::choice::{Blocks, MAX_TILES};
 use crate::conv::direct::problem::{Direct, Scheme};
+use crate::conv::direct::rows::Rows;
 use crate::conv::direct::store::Panel;
+use crate::conv::direct::tiles::{At, Sums};
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
@@ -23,6 +25,7 @@ use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// How many tiles are stored together: whole vectors of outputs, so that 32 channels stay in the L1 cache.
@@ -149,7 +152,9 @@ impl<T: Accumulator> Direct<T> {
             (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
         };
         let tile_epilogue = match (&epilogue, &scheme.channel_epilogue) {
-            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
+            (Some(epilogue), None) if scheme.in_registers.is_none() => {
+                Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial })
+            }
             _ => None,
         };
         let planes = if in_place { 0 } else { words * geometry.channel() };
@@ -161,7 +166,8 @@ impl<T: Accumulator> Direct<T> {
             form.and([panels, scheme.weights_size]).and(part.taps.iter().map(|tap| tap.1))
         });
         Ok(Self {
-            prefetches: pays(&operands) || is_shared(&operands, workers),
+            // Channels-last tensors are read and written sequentially.
+            prefetches: scheme.in_registers.is_none() && (pays(&operands) || is_shared(&operands, workers)),
             operands,
             part,
             isa,
@@ -287,11 +293,14 @@ impl<T: Accumulator> Direct<T> {
         block: &Block,
         panels: Range<usize>,
         (weights, columns, sums): (*const T, *const T, *mut T),
-        next: Option<BlockPrefetch>,
+        (next, begins): (Option<BlockPrefetch>, bool),
     ) {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.scheme.kernel.width;
-        let (tiles, count) = self.tiles(block);
+        let mut tiles = [const { MaybeUninit::uninit() }; MAX_TILES];
+        let count = self.tiles(block, &mut tiles);
+        // SAFETY: so many tiles were written.
+        let tiles: &[At] = unsafe { std::slice::from_raw_parts(tiles.as_ptr().cast(), count) };
         let tile = self.scheme.kernel.pixels * width;
         // The last words are added when the outputs are stored.
         let in_cache = (WEIGHTS / (self.taps.len().max(1) * width * size_of::<T>())).max(LEAST_WORDS);
@@ -332,21 +341,29 @@ impl<T: Accumulator> Direct<T> {
         };
         // One tile, or two that are computed together. A group of tiles that are stored together ends a pair.
         let pair = |index: usize| {
-            let (at, next) = (tiles[index], index + 1);
-            let behind = (next < count && !next.is_multiple_of(together)).then(|| tiles[next]);
+            let (at, next) = (&tiles[index], index + 1);
+            let behind = (next < count && !next.is_multiple_of(together)).then(|| &tiles[next]);
             (at, behind.filter(|behind| at.stride.is_some() && behind.stride == at.stride))
         };
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
             let weights = weights.wrapping_add(panel * self.panel());
+            // SAFETY: the tensors have the channels.
+            let of_panel = self.scheme.in_registers.as_ref().map(|form| unsafe {
+                Rows::of(self, form, tensors, block, (group * rows + first, present), begins)
+            });
+            let begin = of_panel.as_ref().map_or(std::ptr::null(), Rows::first);
             for words in (0..last).step_by(in_cache) {
                 let words = words..words + in_cache;
                 let mut index = 0;
                 while index < count {
                     let pair = pair(index);
                     // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile.
-                    unsafe { self.add(pair, words.clone(), weights, columns, sums.add(index * tile), None) };
+                    unsafe {
+                        let kept = Sums::kept(sums.add(index * tile), width, begin, words.start > 0);
+                        self.add(pair, words.clone(), weights, columns, kept, None);
+                    }
                     index += 1 + usize::from(pair.1.is_some());
                 }
             }
@@ -358,8 +375,14 @@ impl<T: Accumulator> Direct<T> {
                 // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile; the tensors have the
                 // channels.
                 unsafe {
-                    let to = sums.add(index * tile);
-                    self.add(pair, last..self.words, weights, columns, to, lines.as_mut());
+                    if let Some(of_panel) = &of_panel {
+                        let at = (block, index * self.scheme.kernel.pixels);
+                        let operands = (weights, columns, sums);
+                        self.write_rows(of_panel, at, pair, last..self.words, operands, lines.as_mut());
+                        continue;
+                    }
+                    let kept = Sums::kept(sums.add(index * tile), width, begin, last > 0);
+                    self.add(pair, last..self.words, weights, columns, kept, lines.as_mut());
                     if !done.is_multiple_of(together) && done < count {
                         continue;
                     }
@@ -403,13 +426,14 @@ impl<T: Accumulator> Kernel for Direct<T> {
         let shared = Tensors(tensors);
         let source = tensors[weights.slot];
         // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the prepacked memory has.
-        let packed = unsafe {
-            let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
+        let (packed, are_finite) = unsafe {
+            self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                 self.pack_all(source, to);
-                false
-            });
-            packed
+                // Looked at once: otherwise each tile's sums are.
+                self.prepacked.is_wanted() && (self.scheme.are_finite)(to, self.weights)
+            })
         };
+        let begins = are_finite || self.scheme.correct.is_none() || !self.geometry.is_padded();
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
         self.workers.for_each_part_with_state(
@@ -452,7 +476,14 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 unsafe {
                     let weights =
                         base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
-                    self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);
+                    self.multiply(
+                        shared.all(),
+                        group,
+                        &block,
+                        panels,
+                        (weights, columns, sums),
+                        (next, begins),
+                    );
                 }
             },
         );

@@ -34,8 +34,12 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
+    /// Whether all of some packed weights are finite: then products with the padding are zeros.
+    pub(crate) are_finite: unsafe fn(*const T, usize) -> bool,
     /// The epilogue applied before stores; `None` without an epilogue, or with a [`TileEpilogue`].
     pub(crate) channel_epilogue: Option<ChannelEpilogue>,
+    /// The epilogue applied in registers, from which a channels-last output is written.
+    pub(crate) in_registers: Option<ChannelEpilogue>,
     /// Cost of a term, and of a copied element.
     pub(crate) cost: Cost,
 }

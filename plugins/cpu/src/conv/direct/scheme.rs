@@ -3,6 +3,7 @@
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
 use crate::conv::direct::problem::{Scheme, Write};
+use crate::conv::direct::rows;
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, fill_of};
@@ -11,7 +12,7 @@ use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{RowConverter, is_compute_type};
+use crate::tensor::row_converter::{RowConverter, all_finite, is_compute_type};
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
@@ -25,7 +26,7 @@ impl<T: Float> Scheme<T> {
         let output = RowConverter::<T>::of_number(operands.output.data_type)?;
         let write: Write<T> = output.store;
         Ok(Self {
-            kernel: TileKernel::of(isa),
+            kernel: TileKernel::of(isa, operands.rows),
             terms: 1,
             is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
@@ -35,6 +36,8 @@ impl<T: Float> Scheme<T> {
             write: (!output.same).then_some(write),
             output_size: output.size,
             correct: Some(correct::<T>),
+            are_finite: all_finite::<T>,
+            in_registers: rows::epilogue::<T>(operands, output.same, spatial, epilogue.as_ref()),
             channel_epilogue: epilogue
                 .as_ref()
                 .and_then(|epilogue| ChannelEpilogue::without_function::<T>(epilogue, spatial)),
@@ -83,12 +86,14 @@ mod pairs {
             }
             let pack = Bfloat16Pairs::pack_rhs("w", operands.weights.data_type).ok()?;
             let made = Self::unpaired(operands, isa, spatial, epilogue).map(|unpaired| Self {
-                kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
+                kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS, 2>(),
                 terms: 2,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
                 pack,
                 correct: Some(correct_pairs),
+                are_finite: |_, _| false,
+                in_registers: None,
                 cost: Cost { fused: unpaired.cost.fused / 2.0, ..unpaired.cost },
                 ..unpaired
             });

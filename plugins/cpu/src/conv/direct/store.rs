@@ -13,7 +13,7 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::{Vector, VectorTask};
 
 /// Channels in the widest panel.
-const MAX_WIDTH: usize = 32;
+pub(super) const MAX_WIDTH: usize = 32;
 
 /// Rows and columns of the blocks that are transposed at once.
 const SIDE: usize = 16;

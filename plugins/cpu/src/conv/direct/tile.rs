@@ -12,7 +12,7 @@ use crate::simd::vector::Float;
 /// Outputs of the largest tile.
 pub(crate) const MAX_PIXELS: usize = 7;
 
-/// Vectors of channels in a tile.
+/// Vectors of channels in a tile. Two are enough to hide the latency of additions, and few channels fill them.
 const VECTORS: usize = 2;
 
 /// Output strides with a micro-kernel for two tiles.
@@ -33,21 +33,24 @@ pub(crate) struct TileKernel<T> {
 }
 
 impl<T: Float> TileKernel<T> {
-    /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of
-    /// additions, and few channels fill them.
-    pub(crate) fn of(isa: Isa) -> Self {
+    /// The micro-kernel of an instruction set for a number of output channels.
+    pub(crate) fn of(isa: Isa, channels: usize) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Isa::Portable => Self::with::<T::Portable, 4>(),
+            Isa::Portable => Self::with::<T::Portable, 4, VECTORS>(),
             // NEON has 32 registers.
             #[cfg(target_arch = "aarch64")]
-            Isa::Portable => Self::with::<T::Portable, 7>(),
+            Isa::Portable => Self::with::<T::Portable, 7, VECTORS>(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => Self::with::<T::Avx2, 6>(),
+            Isa::Avx2 => {
+                let [two, three] = [Self::with::<T::Avx2, 6, VECTORS>(), Self::with::<T::Avx2, 4, 3>()];
+                let padded = |kernel: &Self| channels.next_multiple_of(kernel.width);
+                if padded(&three) < padded(&two) { three } else { two }
+            }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {
                 let two = [two::<T::Avx512, 1> as RunTile<T>, two::<T::Avx512, 2>];
-                Self { two: isa.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7>() }
+                Self { two: isa.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7, VECTORS>() }
             }
         }
     }
@@ -55,7 +58,7 @@ impl<T: Float> TileKernel<T> {
 
 impl<T> TileKernel<T> {
     /// The micro-kernel of a register type.
-    pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
+    pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize, const VECTORS: usize>() -> Self {
         let run = R::run_tile::<Gathered<T, PIXELS>, PIXELS, VECTORS>;
         Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
     }

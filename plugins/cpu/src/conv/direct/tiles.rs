@@ -1,5 +1,6 @@
 //! The tiles of a block, and the products of one or two of them.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::conv::direct::choice::MAX_TILES;
@@ -8,7 +9,7 @@ use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::geometry::Block;
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::prefetch::TilePrefetch;
-use crate::gemm::tile::Tile;
+use crate::gemm::tile::{RegisterEpilogue, Tile};
 
 /// The outputs of a tile.
 #[derive(Clone, Copy)]
@@ -19,22 +20,49 @@ pub(super) struct At {
     pub(super) stride: Option<usize>,
     /// The range of taps that the outputs meet.
     pub(super) taps: (usize, usize),
+    /// The number of outputs, the image and the place of the first one, and whether all are in its line.
+    pub(super) count: usize,
+    pub(super) first: (usize, [usize; 3]),
+    pub(super) is_line: bool,
+}
+
+/// Where the sums of a tile begin and where they go, both with a stride of rows.
+pub(super) struct Sums<'a, T> {
+    /// Null for zeros.
+    pub(super) from: (*const T, usize),
+    pub(super) to: (*mut T, usize),
+    pub(super) epilogue: RegisterEpilogue<'a, T>,
+}
+
+impl<T> Sums<'_, T> {
+    /// Sums that stay in memory, begun with `first` unless earlier words began them.
+    pub(super) fn kept(to: *mut T, width: usize, first: *const T, is_begun: bool) -> Self {
+        let from = if is_begun { (to.cast_const(), width) } else { (first, 0) };
+        Self { from, to: (to, width), epilogue: RegisterEpilogue::NONE }
+    }
 }
 
 impl At {
     /// No outputs yet.
-    const NOWHERE: Self = Self { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) };
+    const NOWHERE: Self = Self {
+        pixels: [0; MAX_PIXELS],
+        stride: None,
+        taps: (usize::MAX, 0),
+        count: 0,
+        first: (0, [0; 3]),
+        is_line: true,
+    };
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// The tiles of a block, and their number.
-    pub(super) fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
-        let (mut tiles, mut count) = ([At::NOWHERE; MAX_TILES], 0);
+    /// Writes the tiles of a block, and returns their number.
+    pub(super) fn tiles(&self, block: &Block, tiles: &mut [MaybeUninit<At>; MAX_TILES]) -> usize {
+        let mut count = 0;
         self.for_each_tile(block, |at| {
-            tiles[count] = at;
+            tiles[count].write(at);
             count += 1;
         });
-        (tiles, count)
+        count
     }
 
     /// Calls `f` with each of a block's tiles.
@@ -58,11 +86,17 @@ impl<T: Accumulator> Direct<T> {
                     for w in 0..size[2] {
                         if pixel == 0 || w == 0 {
                             of_tile = met(w..size[2].min(w + pixels - pixel));
+                            let [z, y, x] = block.origin;
+                            match pixel {
+                                0 => at.first = (block.image + n, [z + d, y + h, x + w]),
+                                _ => at.is_line = false,
+                            }
                         }
                         // Slots beyond the last output repeat it.
                         at.pixels[pixel..].fill(line + w * column);
                         at.taps = (at.taps.0.min(of_tile.0), at.taps.1.max(of_tile.1));
                         pixel += 1;
+                        at.count = pixel;
                         if pixel == pixels {
                             f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });
                             (at, pixel) = (At::NOWHERE, 0);
@@ -76,18 +110,18 @@ impl<T: Accumulator> Direct<T> {
         }
     }
 
-    /// Adds the products of some words to the sums of a tile, or of two; the first words begin them.
+    /// Adds the products of some words, which may be none, to the sums of a tile, or of two.
     ///
     /// # Safety
-    /// The panel's weights and the columns have the words, and there are sums for the tiles.
+    /// The panel's weights and the columns have the words, and `sums` has the tiles.
     #[inline(always)]
     pub(super) unsafe fn add(
         &self,
-        (at, behind): (At, Option<At>),
+        (at, behind): (&At, Option<&At>),
         words: Range<usize>,
         weights: *const T,
         columns: *const T,
-        to: *mut T,
+        sums: Sums<'_, T>,
         tile_prefetch: Option<&mut TilePrefetch>,
     ) {
         let (taps, width) = (self.taps.len(), self.scheme.kernel.width);
@@ -104,10 +138,11 @@ impl<T: Accumulator> Direct<T> {
             b_stride: taps * width,
             prefetches: behind.is_some(),
             tile_prefetch,
-            from: if words.start > 0 { to } else { std::ptr::null_mut() },
-            from_stride: width,
-            to,
-            to_stride: width,
+            from: sums.from.0,
+            from_stride: sums.from.1,
+            epilogue: sums.epilogue,
+            to: sums.to.0,
+            to_stride: sums.to.1,
             ..Tile::EMPTY
         };
         // SAFETY: this function requires the words and the sums.

@@ -10,6 +10,7 @@ mod direct_small;
 mod epilogue;
 mod im2col;
 mod list;
+mod rows;
 mod winograd;
 
 use hipdnn_plugin_sdk::graph::operation::{
