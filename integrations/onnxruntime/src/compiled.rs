@@ -268,6 +268,7 @@ impl Subgraph {
         lowering.folds = Some(&self.folds);
         let is_invariant = self.options.is_batch_invariant();
         lowering.batch_invariant = is_invariant;
+        lowering.images_last = self.options.wants_images_last();
         let attends = |graph: &Graph| attention::attends(self.library, &self.engines, graph, is_invariant);
         if self.engines.gpu().is_some() {
             lowering.on_gpu = true;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hipdnn::{KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::cpu_isa::CpuIsa;
 
 use crate::failure::{Failure, Result};
 
@@ -240,10 +241,21 @@ impl Options {
         }
     }
 
+    /// Whether `CPU_ENGINE` computes.
+    fn is_own_engine(&self) -> bool {
+        self.device == Device::Cpu && self.engine.as_deref().is_none_or(|name| name == CPU_ENGINE)
+    }
+
+    /// Whether convolutions are faster with their channels last: on AVX2, whose few registers hold no rows of channels-first images
+    /// as wide as AVX-512's (benches/results/onnxruntime_threads.csv).
+    pub fn wants_images_last(&self) -> bool {
+        self.is_own_engine() && CpuIsa::Avx2.is_available() && !CpuIsa::Avx512.is_available()
+    }
+
     /// The knobs of a plan.
     pub fn settings(&self, constant_weights: bool) -> Vec<KnobSetting> {
         // Other engines lack these, and the library would warn at each plan.
-        let own = self.device == Device::Cpu && self.engine.as_deref().is_none_or(|name| name == CPU_ENGINE);
+        let own = self.is_own_engine();
         let set = |id: &str, value: i64| KnobSetting { id: id.to_owned(), value: KnobValue::Int(value) };
         let mut settings = Vec::new();
         if own && self.threads > 0 {

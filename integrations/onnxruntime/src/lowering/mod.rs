@@ -68,6 +68,8 @@ pub struct Lowering<'m> {
     pub folds: Option<&'m Folds>,
     /// Whether the number of rows must not decide how one is computed.
     pub batch_invariant: bool,
+    /// Whether convolutions write images of single precision with their channels last.
+    pub images_last: bool,
     /// Whether engines of a GPU compute: what they cannot is copied to the host and back.
     pub on_gpu: bool,
     /// Whether an engine of a GPU computes an attention at once, faster than its operations one by one.
@@ -91,6 +93,7 @@ impl<'m> Lowering<'m> {
             floors: Vec::new(),
             folds: None,
             batch_invariant: false,
+            images_last: false,
             on_gpu: false,
             attends: None,
             late: Vec::new(),

@@ -39,8 +39,9 @@ fn reads_bytes(node: &Node, lowering: &Lowering<'_>) -> bool {
     })
 }
 
-/// The convolution described by a node's attributes. The result for bytes is channels last, since matmul of bytes reads packed
-/// rows; with a single channel per group it has the image's layout.
+/// The convolution described by a node's attributes. The result is channels last where kernels want that: for bytes, since matmul of
+/// bytes reads packed rows, and for [images of such an engine](Lowering::images_last). With a single channel per group it has the
+/// image's layout.
 pub fn conv_of(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -63,7 +64,8 @@ pub fn conv_of(
     let window = Window::read(node, &spatial, &size, None)?;
     let mut dims = vec![batch, filters];
     dims.extend(&window.out);
-    let y = match is_of_bytes && group_channels > 1 {
+    let is_image = lowering.images_last && element == Element::Float && spatial.len() == 2;
+    let y = match (is_of_bytes || is_image) && group_channels > 1 {
         true => lowering.channels_last(element, &dims),
         false => lowering.fresh_like(element, &dims, x),
     };
@@ -197,7 +199,7 @@ mod tests {
     use crate::operators::find;
 
     /// The strides of a convolution's result: for dequantized bytes, or for numbers.
-    fn strides(element: Element, group: i64) -> Vec<i64> {
+    fn strides(element: Element, group: i64, images_last: bool) -> Vec<i64> {
         let value = |element| Value { element: Some(element), ..Value::default() };
         let types = [element, Element::Float, element, Element::Float, Element::Float, Element::Float];
         let node = |operator: &str, inputs: &[usize], output: usize| Node {
@@ -216,6 +218,7 @@ mod tests {
         };
         model.nodes = vec![node(before.0, before.1, 4), node(of.0, of.2, 5), node("Conv", &[4, 5], 6)];
         let mut lowering = Lowering::new(&model);
+        lowering.images_last = images_last;
         lowering.bind_input(0, element, &[2, 4, 5, 5], false);
         lowering.bind_input(1, Element::Float, &[1], false);
         lowering.bind_input(2, element, &[8, 4 / group, 3, 3], true);
@@ -228,8 +231,11 @@ mod tests {
 
     #[test]
     fn results_of_bytes_have_their_channels_last() {
-        assert_eq!(strides(Element::Float, 1), [72, 9, 3, 1]);
-        assert_eq!(strides(Element::Uint8, 1), [72, 1, 24, 8]);
-        assert_eq!(strides(Element::Uint8, 4), [72, 9, 3, 1]);
+        assert_eq!(strides(Element::Float, 1, false), [72, 9, 3, 1]);
+        assert_eq!(strides(Element::Uint8, 1, false), [72, 1, 24, 8]);
+        assert_eq!(strides(Element::Uint8, 4, false), [72, 9, 3, 1]);
+        // Where the engine wants it, those of images of single precision, too; depthwise ones keep their image's layout.
+        assert_eq!(strides(Element::Float, 1, true), [72, 1, 24, 8]);
+        assert_eq!(strides(Element::Float, 4, true), [72, 9, 3, 1]);
     }
 }
