@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 use crate::bfloat;
 use crate::failure::{Checked, failed};
@@ -22,6 +23,8 @@ pub struct Device {
     /// Whether pipelines keep what the compiler says of them.
     pub keeps_statistics: bool,
     lost: AtomicBool,
+    /// Why work that was accepted will never run, if so.
+    missing: OnceLock<String>,
     /// Whether this library made the device, rather than a program.
     is_own: bool,
 }
@@ -146,6 +149,7 @@ impl Device {
             host_import,
             keeps_statistics: false,
             lost: AtomicBool::new(false),
+            missing: OnceLock::new(),
             is_own,
         }
     }
@@ -173,11 +177,31 @@ impl Device {
     ///
     /// # Errors
     /// That it was.
-    pub fn check_alive(&self) -> Result<(), PluginError> {
+    pub fn check_lost(&self) -> Result<(), PluginError> {
         if self.lost.load(Ordering::Relaxed) {
             return self.check("an earlier function", Err(vk::Result::ERROR_DEVICE_LOST));
         }
         Ok(())
+    }
+
+    /// Refuses a device that was lost, or whose memory lacks results.
+    ///
+    /// # Errors
+    /// That it is one.
+    pub fn check_alive(&self) -> Result<(), PluginError> {
+        self.check_lost()?;
+        self.missing.get().map_or(Ok(()), |reason| Err(PluginError::internal(reason.clone())))
+    }
+
+    /// Remembers that work which was accepted will never run. Returns the error for whoever uses the device from now on.
+    pub(crate) fn miss_work(&self, error: &PluginError) -> PluginError {
+        let reason = || {
+            format!(
+                "{}; earlier work was not submitted with it, and only a new process can use the device",
+                error.message()
+            )
+        };
+        PluginError::internal(self.missing.get_or_init(reason).clone())
     }
 
     /// The best kind of memory for a purpose among the allowed ones, and whether the host maps it.

@@ -65,27 +65,32 @@ impl Gpu {
         })
     }
 
-    /// Memory of the device. If there is too little, what is kept for host arrays is freed first.
+    /// Memory of the device.
     ///
     /// # Errors
     /// The driver's; out of memory has a status of its own.
     pub fn allocate(&self, bytes: u64) -> Result<Buffer, PluginError> {
-        Buffer::new(&self.device, bytes, Purpose::Device).or_else(|error| {
-            if error.status() != HIPDNN_PLUGIN_STATUS_ALLOC_FAILED {
-                return Err(error);
-            }
-            self.queue.synchronize()?;
-            self.staging.clear(self.queue.done());
-            Buffer::new(&self.device, bytes, Purpose::Device)
-        })
+        self.with_room(|| Buffer::new(&self.device, bytes, Purpose::Device))
     }
 
     /// Memory for a host array.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's; out of memory has a status of its own.
     pub fn block(&self, bytes: u64) -> Result<Block, PluginError> {
-        self.staging.take(&self.device, bytes, self.queue.done())
+        self.with_room(|| self.staging.take(&self.device, bytes, self.queue.done()))
+    }
+
+    /// Makes memory. If there is too little, what is kept for host arrays is freed first, when work that uses it is done.
+    fn with_room<T>(&self, make: impl Fn() -> Result<T, PluginError>) -> Result<T, PluginError> {
+        make().or_else(|error| {
+            if error.status() != HIPDNN_PLUGIN_STATUS_ALLOC_FAILED {
+                return Err(error);
+            }
+            self.queue.synchronize()?;
+            self.staging.clear(self.queue.done());
+            make()
+        })
     }
 
     /// Takes back memory whose last work is done at this time.

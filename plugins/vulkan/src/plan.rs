@@ -349,7 +349,7 @@ impl Asked for Plan {
 
     fn finish(&self) {
         // A failure means that the device and all its work are lost.
-        drop(self.gpu.queue.synchronize());
+        drop(self.gpu.queue.finish());
     }
 }
 

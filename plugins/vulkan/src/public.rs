@@ -199,8 +199,8 @@ fn forget(device: i32, memory: *mut c_void) -> c_int {
         }
         let gpu = gpu(device)?;
         // A lost device has no work left.
-        let done = gpu.queue.synchronize();
-        done.or_else(|error| if gpu.device.check_alive().is_err() { Ok(()) } else { Err(error) })?;
+        let done = gpu.queue.finish();
+        done.or_else(|error| if gpu.device.check_lost().is_err() { Ok(()) } else { Err(error) })?;
         if gpu.memory.forget(memory.addr() as u64) {
             return Ok(());
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ash::vk;
-use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::lock::Mutex;
+use hipdnn_plugin_sdk::{PluginError, process};
 
 use crate::device::Device;
 use crate::work::{Recorded, Recorder};
@@ -31,6 +31,10 @@ struct Submitted {
     last: u64,
     /// Work that waits for more, which is done at the time after the last.
     open: Option<Recorded>,
+    /// How many calls recorded it.
+    calls: u32,
+    /// In which process ([`process::word`]): a child must not submit its parent's work again.
+    process: u32,
 }
 
 /// A queue. Work of all threads runs in the order in which it was recorded.
@@ -66,20 +70,29 @@ impl Queue {
         // SAFETY: the device is alive, and so is the struct.
         let pool = unsafe { made.device.functions.create_command_pool(&pool, None) };
         let pool = made.device.check("vkCreateCommandPool", pool)?;
-        *made.submitted.get_mut() = Some(Submitted { queue, pool, buffers: Vec::new(), last: 0, open: None });
+        *made.submitted.get_mut() = Some(Submitted {
+            queue,
+            pool,
+            buffers: Vec::new(),
+            last: 0,
+            open: None,
+            calls: 0,
+            process: process::word(),
+        });
         Ok(made)
     }
 
-    /// Records work, which is submitted now or with later work. Returns the time at which it is done, for [`Queue::wait`].
+    /// Records work, which is submitted now or with later work. Returns the time at which it is done, for [`Queue::wait`], which its
+    /// caller alone waits for.
     ///
     /// # Errors
     /// The driver's. What was recorded meanwhile does not run then.
     pub fn submit(&self, record: impl FnOnce(&Recorder<'_>)) -> Result<u64, PluginError> {
-        self.device.check_alive()?;
         let mut submitted = self.submitted.lock();
-        let queue = submitted.as_mut().ok_or_else(of_parent)?;
+        let queue = own(&mut submitted)?;
+        self.device.check_alive()?;
         // Before anything is recorded: what follows fails only with all of it.
-        let unfinished = queue.last.saturating_sub(self.time_done()?);
+        let unfinished = queue.last.saturating_sub(self.time_done(queue.last)?);
         let open = match queue.open.take() {
             Some(open) => open,
             None => self.begin(queue)?,
@@ -87,13 +100,14 @@ impl Queue {
         let recorder = Recorder::new(&self.device, open);
         record(&recorder);
         let open = queue.open.insert(recorder.recorded());
+        queue.calls += 1;
         let time = queue.last + 1;
         let wanted = self.wanted.load(Ordering::Relaxed);
         // A program submits work of its own to its queue.
         let is_full = open.count >= MOST || !self.device.is_own();
         if is_full || (unfinished < AHEAD && open.count >= wanted) {
             self.wanted.store((2 * wanted).min(ENOUGH), Ordering::Relaxed);
-            self.flush(queue)?;
+            self.flush(queue, true)?;
         }
         Ok(time)
     }
@@ -108,12 +122,20 @@ impl Queue {
         self.device.check("vkBeginCommandBuffer", unsafe {
             self.device.functions.begin_command_buffer(buffer, &begin)
         })?;
+        queue.calls = 0;
         Ok(Recorded::begin(&self.device, buffer))
     }
 
-    /// Submits what was recorded.
-    fn flush(&self, queue: &mut Submitted) -> Result<(), PluginError> {
+    /// Submits what was recorded, also by others unless it `is_own`. Work of which they were told that it is accepted cannot be
+    /// missing in silence: without it the device takes no more.
+    fn flush(&self, queue: &mut Submitted, is_own: bool) -> Result<(), PluginError> {
         let Some(open) = queue.open.take() else { return Ok(()) };
+        let is_shared = !is_own || queue.calls > 1;
+        self.submit_recorded(queue, open)
+            .map_err(|error| if is_shared { self.device.miss_work(&error) } else { error })
+    }
+
+    fn submit_recorded(&self, queue: &mut Submitted, open: Recorded) -> Result<(), PluginError> {
         let buffer = open.end(&self.device);
         // SAFETY: the buffer is being recorded, by this thread alone.
         let ended = unsafe { self.device.functions.end_command_buffer(buffer) };
@@ -125,8 +147,19 @@ impl Queue {
             .command_buffers(&buffers)
             .signal_semaphores(&semaphores)
             .push_next(&mut values);
-        // SAFETY: buffer and semaphore are the device's and alive, and this thread has the queue's lock.
-        let answer = unsafe { self.device.functions.queue_submit(queue.queue, &[submit], vk::Fence::null()) };
+        let submit = || {
+            // SAFETY: buffer and semaphore are the device's and alive, and this thread has the queue's lock.
+            unsafe { self.device.functions.queue_submit(queue.queue, &[submit], vk::Fence::null()) }
+        };
+        let answer = match submit() {
+            // Earlier work may have the memory that is missing.
+            Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY)
+                if self.reach(queue.last).is_ok() =>
+            {
+                submit()
+            }
+            answer => answer,
+        };
         self.device.check("vkQueueSubmit", answer)?;
         if let Some((_, time)) = queue.buffers.iter_mut().find(|(own, _)| *own == buffer) {
             *time = next;
@@ -152,29 +185,40 @@ impl Queue {
         Ok(queue.buffers.len() - 1)
     }
 
-    /// The time up to which work is done.
-    fn time_done(&self) -> Result<u64, PluginError> {
+    /// The time up to which work is done, of that up to `last`.
+    fn time_done(&self, last: u64) -> Result<u64, PluginError> {
         // SAFETY: the semaphore is the device's.
         let value = unsafe { self.device.functions.get_semaphore_counter_value(self.timeline) };
+        // Of a lost device it may be any number.
+        let value =
+            value.and_then(|value| if value > last { Err(vk::Result::ERROR_DEVICE_LOST) } else { Ok(value) });
         let value = self.device.check("vkGetSemaphoreCounterValue", value)?;
         self.done.fetch_max(value, Ordering::AcqRel);
         Ok(value)
     }
 
-    /// Waits until the work of [`Queue::submit`] is done.
+    /// Waits until the caller's work of [`Queue::submit`] is done.
     ///
     /// # Errors
-    /// The driver's, for instance that the device was lost.
+    /// The driver's, for instance that the device was lost, or that the work could not be submitted.
     pub fn wait(&self, time: u64) -> Result<(), PluginError> {
         self.wanted.store(1, Ordering::Relaxed);
         if self.done() >= time {
             return Ok(());
         }
         self.flush_up_to(time)?;
+        self.reach(time)
+    }
+
+    /// Waits until submitted work is done.
+    fn reach(&self, time: u64) -> Result<(), PluginError> {
+        if self.done() >= time {
+            return Ok(());
+        }
         let (semaphores, values) = ([self.timeline], [time]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         loop {
-            self.device.check_alive()?;
+            self.device.check_lost()?;
             // SAFETY: the semaphore is the device's.
             match unsafe { self.device.functions.wait_semaphores(&info, PATIENCE) } {
                 Err(vk::Result::TIMEOUT) => {}
@@ -195,39 +239,53 @@ impl Queue {
     /// Submits work that is done at this time.
     fn flush_up_to(&self, time: u64) -> Result<(), PluginError> {
         let mut submitted = self.submitted.lock();
-        let queue = submitted.as_mut().ok_or_else(of_parent)?;
+        let queue = own(&mut submitted)?;
         if time > queue.last {
-            self.flush(queue)?;
+            self.flush(queue, true)?;
         }
-        // Another thread's attempt failed.
-        if time > queue.last { Err(PluginError::internal("work could not be submitted")) } else { Ok(()) }
+        if time > queue.last {
+            // Another thread's attempt failed.
+            self.device.check_alive()?;
+            return Err(PluginError::internal("work could not be submitted"));
+        }
+        Ok(())
     }
 
     /// Waits for all work that was recorded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's, or that work is missing.
     pub fn synchronize(&self) -> Result<(), PluginError> {
-        self.device.check_alive()?;
-        let last = match self.submitted.lock().as_mut() {
-            Some(queue) => {
-                self.flush(queue)?;
-                queue.last
-            }
-            None => 0,
-        };
+        self.finish()?;
+        self.device.check_alive()
+    }
+
+    /// Waits until no work is left. It may have failed to be submitted, which [`Queue::synchronize`] tells.
+    ///
+    /// # Errors
+    /// The driver's, while it waits.
+    pub fn finish(&self) -> Result<(), PluginError> {
+        self.device.check_lost()?;
+        let mut submitted = self.submitted.lock();
+        let queue = own(&mut submitted)?;
+        // What was submitted earlier runs all the same.
+        drop(self.flush(queue, false));
+        let last = queue.last;
+        drop(submitted);
         self.wait(last)
     }
 }
 
-fn of_parent() -> PluginError {
-    PluginError::not_initialized("the device's queue is of a parent process")
+/// What this process submits to.
+fn own(submitted: &mut Option<Submitted>) -> Result<&mut Submitted, PluginError> {
+    let own = submitted.as_mut().filter(|queue| queue.process == process::word());
+    own.ok_or_else(|| PluginError::not_initialized("the device's queue is of a parent process"))
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
         // Failures mean that the device is lost; its objects are freed all the same.
-        drop(self.synchronize());
+        drop(self.finish());
         // SAFETY: no work is left, and nothing else uses these objects.
         unsafe {
             if let Some(queue) = self.submitted.get_mut() {
@@ -237,6 +295,9 @@ impl Drop for Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod failing_tests;
 
 #[cfg(test)]
 mod tests {

@@ -72,14 +72,7 @@ impl Staging {
             return Ok(free.swap_remove(place).0);
         }
         drop(free);
-        match Block::new(device, bytes) {
-            Ok(block) => Ok(block),
-            Err(_) => {
-                // What is kept may be what is missing.
-                self.clear(done);
-                Block::new(device, bytes)
-            }
-        }
+        Block::new(device, bytes)
     }
 
     /// Keeps a block whose last work is done at this time. Returns it if there is no room.
