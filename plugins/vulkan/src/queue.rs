@@ -154,7 +154,7 @@ impl Queue {
         let answer = match submit() {
             // Earlier work may have the memory that is missing.
             Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY)
-                if self.reach(queue.last).is_ok() =>
+                if self.wait_for(queue.last).is_ok() =>
             {
                 submit()
             }
@@ -210,11 +210,23 @@ impl Queue {
         self.reach(time)
     }
 
-    /// Waits until submitted work is done.
+    /// Waits until submitted work is done. After a failure none runs either, so that its memory can be freed.
     fn reach(&self, time: u64) -> Result<(), PluginError> {
         if self.done() >= time {
             return Ok(());
         }
+        self.wait_for(time).inspect_err(|_| self.wait_idle())
+    }
+
+    /// Waits until the driver says that its queue has no work, as it does for a lost device.
+    fn wait_idle(&self) {
+        if let Ok(queue) = own(&mut self.submitted.lock()) {
+            // SAFETY: the queue is the device's, and this thread has its lock. A failure means that the device is lost.
+            let _ = unsafe { self.device.functions.queue_wait_idle(queue.queue) };
+        }
+    }
+
+    fn wait_for(&self, time: u64) -> Result<(), PluginError> {
         let (semaphores, values) = ([self.timeline], [time]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         loop {
@@ -265,7 +277,7 @@ impl Queue {
     /// # Errors
     /// The driver's, while it waits.
     pub fn finish(&self) -> Result<(), PluginError> {
-        self.device.check_lost()?;
+        self.device.check_lost().inspect_err(|_| self.wait_idle())?;
         let mut submitted = self.submitted.lock();
         let queue = own(&mut submitted)?;
         // What was submitted earlier runs all the same.
