@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Context, frames};
+use super::{Context, accumulators, frames};
 use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS, PROGRAMS};
 use crate::process::{command, run as run_program};
@@ -42,6 +42,10 @@ pub fn run(context: &Context, steps: &mut Steps) {
             in_line(&built(plugin.file))
         });
     }
+    let kernels = "libhipdnn_cpu_plugin.so";
+    steps.run(&format!("accumulators of {kernels} stay in registers"), || {
+        accumulators::check(&built(kernels))
+    });
 }
 
 /// The functions that a header declares are those on the list.

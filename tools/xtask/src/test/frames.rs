@@ -35,17 +35,9 @@ pub fn check(file: &Path) -> Result<String, Failure> {
     if !cfg!(target_arch = "x86_64") {
         return Ok("left out: frames are read on x86-64".to_owned());
     }
-    let mut objdump = command("objdump", ["--disassemble", "--demangle", "--no-show-raw-insn"]);
-    let mut child = objdump.arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let out = child.stdout.take().ok_or_else(|| Failure::new("objdump has no output"))?;
     let mut reader = Reader::default();
-    for line in BufReader::new(out).lines() {
-        reader.read(&line?);
-    }
+    disassembly(file, |line| reader.read(line))?;
     let frames = reader.finish();
-    if !child.wait()?.success() {
-        return Err(Failure::new("objdump failed"));
-    }
     let planning = |frame: &&Frame| !EXECUTED.iter().any(|part| frame.function.contains(part));
     let Some(largest) = frames.iter().filter(planning).max_by_key(|frame| frame.bytes) else {
         return Err(Failure::new(format!("{} names no function of this project", file.display())));
@@ -59,6 +51,17 @@ pub fn check(file: &Path) -> Result<String, Failure> {
         )));
     }
     Ok(format!("{} functions, at most {bytes} bytes", frames.iter().filter(planning).count()))
+}
+
+/// Reads the lines of a file's disassembly.
+pub fn disassembly(file: &Path, mut read: impl FnMut(&str)) -> Result<(), Failure> {
+    let mut objdump = command("objdump", ["--disassemble", "--demangle", "--no-show-raw-insn"]);
+    let mut child = objdump.arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let out = child.stdout.take().ok_or_else(|| Failure::new("objdump has no output"))?;
+    for line in BufReader::new(out).lines() {
+        read(&line?);
+    }
+    if child.wait()?.success() { Ok(()) } else { Err(Failure::new("objdump failed")) }
 }
 
 struct Frame {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all tests, in groups that can be run separately.
 
+mod accumulators;
 mod beside;
 mod c;
 mod client;
