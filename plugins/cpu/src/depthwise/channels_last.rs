@@ -18,8 +18,11 @@ use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::tensor::row_converter::all_finite;
 use crate::threading::partition::Threads;
 
-/// How many elements of the output are computed before the epilogue, or copied.
+/// How many elements of planes are transposed at a time: they stay in the L1 cache.
 const NEAR: usize = 8 << 10;
+
+/// How many elements of the output are computed before the epilogue, or copied: they stay in the L2 cache. A part copies its filters.
+const STORED: usize = 32 << 10;
 
 /// Channels are divided at multiples of this: a few cache lines.
 const CHANNELS: usize = 64;
@@ -137,7 +140,7 @@ impl<T: Float> ChannelsLast<T> {
             let channels = shape.channels.div_ceil(groups).next_multiple_of(CHANNELS).min(shape.channels);
             let stores = channel_epilogue.as_ref().is_some_and(AffineEpilogue::has_block);
             let most = if stores || !x.run.same || !y.run.same {
-                (NEAR / (shape.output[1] * channels)).max(1)
+                (STORED / (shape.output[1] * channels)).max(1)
             } else {
                 rows
             };
