@@ -11,7 +11,6 @@
 pub(crate) mod array;
 pub(crate) mod clip;
 pub(crate) mod convert;
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod float;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;
