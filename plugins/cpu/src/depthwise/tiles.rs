@@ -8,6 +8,7 @@ use std::hint::black_box;
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::Shape;
+#[cfg(target_arch = "x86_64")]
 use crate::simd::isa::Isa;
 use crate::simd::row::inside;
 use crate::simd::vector::{Float, Lanewise, Vector};

@@ -34,6 +34,7 @@ pub(crate) struct TileKernel<T> {
 
 impl<T: Float> TileKernel<T> {
     /// The micro-kernel of an instruction set for a number of output channels.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one tile suits all"))]
     pub(crate) fn of(isa: Isa, channels: usize) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
