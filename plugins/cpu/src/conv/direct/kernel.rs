@@ -9,7 +9,7 @@ use crate::conv::direct::choice::{Blocks, MAX_TILES};
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::rows::Rows;
 use crate::conv::direct::store::Panel;
-use crate::conv::direct::tiles::{At, Sums};
+use crate::conv::direct::tiles::{Accumulators, At};
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
@@ -361,7 +361,7 @@ impl<T: Accumulator> Direct<T> {
                     let pair = pair(index);
                     // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile.
                     unsafe {
-                        let kept = Sums::kept(sums.add(index * tile), width, begin, words.start > 0);
+                        let kept = Accumulators::kept(sums.add(index * tile), width, begin, words.start > 0);
                         self.add(pair, words.clone(), weights, columns, kept, None);
                     }
                     index += 1 + usize::from(pair.1.is_some());
@@ -381,7 +381,7 @@ impl<T: Accumulator> Direct<T> {
                         self.write_rows(of_panel, at, pair, last..self.words, operands, lines.as_mut());
                         continue;
                     }
-                    let kept = Sums::kept(sums.add(index * tile), width, begin, last > 0);
+                    let kept = Accumulators::kept(sums.add(index * tile), width, begin, last > 0);
                     self.add(pair, last..self.words, weights, columns, kept, lines.as_mut());
                     if !done.is_multiple_of(together) && done < count {
                         continue;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::conv::direct::problem::Direct;
 use crate::conv::direct::store::MAX_WIDTH;
 use crate::conv::direct::tile::MAX_PIXELS;
-use crate::conv::direct::tiles::{At, Sums};
+use crate::conv::direct::tiles::{Accumulators, At};
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::geometry::{Block, Strides};
 use crate::conv::operands::Operands;
@@ -152,8 +152,12 @@ impl<T: Accumulator> Direct<T> {
             behind.is_line && at.first.0 == behind.first.0 && at.first.1[..2] == behind.first.1[..2]
         };
         let is_line = at.is_line && behind.is_none_or(follows);
-        let mut to =
-            Sums::kept(sums.wrapping_add(pixel * kernel.width), kernel.width, rows.first(), words.start > 0);
+        let mut to = Accumulators::kept(
+            sums.wrapping_add(pixel * kernel.width),
+            kernel.width,
+            rows.first(),
+            words.start > 0,
+        );
         // SAFETY: this function requires the words, the sums and the rows; a tile with a common stride has all of its outputs.
         unsafe {
             if rows.present == kernel.width && count == size && (rows.is_run || is_line) && rows.begins {
@@ -232,7 +236,8 @@ impl<T: Accumulator> Direct<T> {
                 (epilogue.residual, epilogue.residual_stride) = (others.as_ptr(), width);
             }
             if !epilogue.is_none() {
-                let sums = Sums { epilogue, ..Sums::kept(sums, width, std::ptr::null(), true) };
+                let sums =
+                    Accumulators { epilogue, ..Accumulators::kept(sums, width, std::ptr::null(), true) };
                 self.add((at, behind), 0..0, std::ptr::null(), std::ptr::null(), sums, None);
             }
             for at in 0..count {

@@ -27,15 +27,15 @@ pub(super) struct At {
 }
 
 /// Where the sums of a tile begin and where they go, both with a stride of rows.
-pub(super) struct Sums<'a, T> {
+pub(super) struct Accumulators<'a, T> {
     /// Null for zeros.
     pub(super) from: (*const T, usize),
     pub(super) to: (*mut T, usize),
     pub(super) epilogue: RegisterEpilogue<'a, T>,
 }
 
-impl<T> Sums<'_, T> {
-    /// Sums that stay in memory, begun with `first` unless earlier words began them.
+impl<T> Accumulators<'_, T> {
+    /// Accumulators that stay in memory, begun with `first` unless earlier words began them.
     pub(super) fn kept(to: *mut T, width: usize, first: *const T, is_begun: bool) -> Self {
         let from = if is_begun { (to.cast_const(), width) } else { (first, 0) };
         Self { from, to: (to, width), epilogue: RegisterEpilogue::NONE }
@@ -121,7 +121,7 @@ impl<T: Accumulator> Direct<T> {
         words: Range<usize>,
         weights: *const T,
         columns: *const T,
-        sums: Sums<'_, T>,
+        sums: Accumulators<'_, T>,
         tile_prefetch: Option<&mut TilePrefetch>,
     ) {
         let (taps, width) = (self.taps.len(), self.scheme.kernel.width);
