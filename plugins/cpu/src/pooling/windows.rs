@@ -92,10 +92,12 @@ impl<T: Float> Windows<T> {
         let channels = Self { from: self.from.wrapping_add(first), ..*self };
         // SAFETY: this function requires the channels, and the instructions.
         unsafe {
-            if shape.is_maximum() {
-                channels.largest(shape, lines, columns, vectors)
-            } else {
+            if !shape.is_maximum() {
                 [channels.mean(shape, lines, columns, vectors), [V::zero(); N]]
+            } else if self.indexed {
+                channels.largest::<V, N, true>(shape, lines, columns, vectors)
+            } else {
+                channels.largest::<V, N, false>(shape, lines, columns, vectors)
             }
         }
     }
@@ -105,7 +107,7 @@ impl<T: Float> Windows<T> {
     /// # Safety
     /// As [`Windows::value`].
     #[inline(always)]
-    unsafe fn largest<V: Vector<Scalar = T>, const N: usize>(
+    unsafe fn largest<V: Vector<Scalar = T>, const N: usize, const INDEXED: bool>(
         &self,
         shape: &Shape,
         lines: &Lines,
@@ -134,7 +136,7 @@ impl<T: Float> Windows<T> {
         unsafe {
             for depth in lines.depth.first..lines.depth.first + lines.depth.len {
                 for row in lines.rows.first..=last_row {
-                    self.row(shape, [depth, row], columns, vectors, &mut so_far);
+                    self.row::<V, N, INDEXED>(shape, [depth, row], columns, vectors, &mut so_far);
                     let is_first = depth == lines.depth.first;
                     if (zero == Zero::AfterRow && is_first && row == lines.rows.first)
                         || (zero == Zero::AfterRows && is_first && row == last_row)
@@ -155,7 +157,7 @@ impl<T: Float> Windows<T> {
     /// # Safety
     /// As [`Windows::value`]; the columns are inside.
     #[inline(always)]
-    unsafe fn row<V: Vector<Scalar = T>, const N: usize>(
+    unsafe fn row<V: Vector<Scalar = T>, const N: usize, const INDEXED: bool>(
         &self,
         shape: &Shape,
         [depth, row]: [usize; 2],
@@ -167,22 +169,29 @@ impl<T: Float> Windows<T> {
             let from = self.at([depth, row, column]);
             // SAFETY: the element is inside x, and has the channels.
             unsafe {
+                let values: [V; N] =
+                    array::map(vectors.offsets, |offset| read::<V>(from.wrapping_add(offset), vectors.lanes));
+                // The first element counts even if it is minus infinity.
+                let is_first = !so_far.begun;
+                so_far.begun = true;
+                if !INDEXED {
+                    so_far.best = if is_first {
+                        values
+                    } else {
+                        array::zip(so_far.best, values, |best, value| best.lanewise(Lanewise::Max, value))
+                    };
+                    continue;
+                }
                 let first = V::splat(T::from_f64(shape.index(depth, row, column) as i64 as f64));
-                for (n, (best, index)) in so_far.best.iter_mut().zip(&mut so_far.indices).enumerate() {
-                    let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
-                    if so_far.begun && !self.indexed {
-                        *best = best.lanewise(Lanewise::Max, value);
-                        continue;
-                    }
+                for n in 0..N {
+                    let value = values[n];
                     let own = first.lanewise(Lanewise::Add, so_far.behind[n]);
-                    // The first element counts even if it is minus infinity.
-                    (*best, *index) = match so_far.begun {
-                        true => larger((value, own), (*best, *index)),
-                        false => (value, own),
+                    (so_far.best[n], so_far.indices[n]) = match is_first {
+                        true => (value, own),
+                        false => larger((value, own), (so_far.best[n], so_far.indices[n])),
                     };
                 }
             }
-            so_far.begun = true;
         }
     }
 
