@@ -9,6 +9,7 @@ use crate::gemm::prefetch::{
 };
 use crate::gemm::register::{Register, load};
 use crate::gemm::tile::{Lhs, RegisterEpilogue, Tile};
+use crate::simd::CACHE_LINE;
 use crate::simd::isa::IsaTask;
 
 /// How many terms are added to a line's accumulators together: as many rows of B are read at once, each from
@@ -17,6 +18,11 @@ const LINE_TERMS: usize = 8;
 
 /// From this many rows on, multiplications hide prefetches that are not needed. Such tiles have no loop without.
 const HIDING_ROWS: usize = 4;
+
+/// Whether a tile's loop prefetches in any case. With few registers reads limit it, and hardware prefetches packed weights.
+const fn hides_prefetches<R: Register, A: Lhs<R, MR>, const MR: usize>() -> bool {
+    MR >= HIDING_ROWS && !(A::TAPS && size_of::<R>() == BYTES_OF_SIXTEEN)
+}
 
 /// A tile of one size.
 struct TileTask<'t, 'a, R: Register, A, const MR: usize, const NR: usize>(
@@ -32,55 +38,70 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
     #[inline(always)]
     fn run(self) {
         let tile = self.0;
-        if tile.prefetches_results {
-            let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
-            for r in 0..MR {
-                let to = tile.to.wrapping_add(r * tile.to_stride);
-                (0..NR).for_each(|v| prefetch_to_write(to.wrapping_add(v * R::LANES)));
-                if !residual.is_null() {
-                    prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
-                }
+        // Other operands' tiles do not follow one another at constant distances.
+        let mut left = if A::TAPS { tile.next.count } else { 0 };
+        loop {
+            compute::<R, A, MR, NR>(tile);
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            tile.advance();
+        }
+    }
+}
+
+/// Computes a tile.
+#[inline(always)]
+fn compute<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(tile: &mut Tile<'_, R::Word>) {
+    if tile.prefetches_results {
+        let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
+        for r in 0..MR {
+            let to = tile.to.wrapping_add(r * tile.to_stride);
+            (0..NR).for_each(|v| prefetch_to_write(to.wrapping_add(v * R::LANES)));
+            if !residual.is_null() {
+                prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
             }
         }
-        // SAFETY: `run_tile` is called with the register's instructions.
-        let mut acc = [[unsafe { R::zero() }; NR]; MR];
-        if !tile.from.is_null() {
-            for (r, row) in acc.iter_mut().enumerate() {
-                // SAFETY: if `from` is given, it has all rows of the tile.
-                *row = unsafe { load(tile.from.add(r * tile.from_stride)) };
-            }
+    }
+    // SAFETY: `run_tile` is called with the register's instructions.
+    let mut acc = [[unsafe { R::zero() }; NR]; MR];
+    if !tile.from.is_null() {
+        for (r, row) in acc.iter_mut().enumerate() {
+            // SAFETY: if `from` is given, it has all rows of the tile.
+            *row = unsafe { load(tile.from.add(r * tile.from_stride)) };
         }
-        let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
-        let (taps, mut left) = (tile.taps, tile.depth);
-        while left > 0 {
-            let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
-            left -= run;
-            let strides = [tile.a_stride, tile.b_stride];
-            // SAFETY: `run_tile` is called with `depth` terms of both operands for each tap.
-            unsafe {
-                if let [tap] = taps {
-                    let tap = &[*tap];
-                    if tile.prefetches || MR >= HIDING_ROWS || !position.keep.is_null() {
-                        position.multiply::<R, MR, NR, true>(run, tap, strides, &mut acc);
-                    } else {
-                        position.multiply::<R, MR, NR, false>(run, tap, strides, &mut acc);
-                    }
-                } else if A::TAPS && tile.prefetches {
-                    position.multiply::<R, MR, NR, true>(run, taps, strides, &mut acc);
+    }
+    let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
+    let (taps, mut left) = (tile.taps, tile.depth);
+    while left > 0 {
+        let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
+        left -= run;
+        let strides = [tile.a_stride, tile.b_stride];
+        // SAFETY: `run_tile` is called with `depth` terms of both operands for each tap.
+        unsafe {
+            if let [tap] = taps {
+                let tap = &[*tap];
+                if tile.prefetches || hides_prefetches::<R, A, MR>() || !position.keep.is_null() {
+                    position.multiply::<R, MR, NR, true>(run, tap, strides, &mut acc);
                 } else {
-                    position.multiply::<R, MR, NR, false>(run, taps, strides, &mut acc);
+                    position.multiply::<R, MR, NR, false>(run, tap, strides, &mut acc);
                 }
-            }
-            if let Some(prefetch) = &mut tile.tile_prefetch {
-                prefetch.prefetch();
+            } else if A::TAPS && tile.prefetches {
+                position.multiply::<R, MR, NR, true>(run, taps, strides, &mut acc);
+            } else {
+                position.multiply::<R, MR, NR, false>(run, taps, strides, &mut acc);
             }
         }
-        // SAFETY: bias and residual are null or cover the tile.
-        unsafe { tile.epilogue.apply(&mut acc, 0) };
-        for (r, row) in acc.iter().enumerate() {
-            // SAFETY: the result has room for the tile.
-            unsafe { store(row, tile.to.add(r * tile.to_stride)) };
+        if let Some(prefetch) = &mut tile.tile_prefetch {
+            prefetch.prefetch();
         }
+    }
+    // SAFETY: bias and residual are null or cover the tile.
+    unsafe { tile.epilogue.apply(&mut acc, 0) };
+    for (r, row) in acc.iter().enumerate() {
+        // SAFETY: the result has room for the tile.
+        unsafe { store(row, tile.to.add(r * tile.to_stride)) };
     }
 }
 
@@ -108,7 +129,24 @@ impl<A, T: Copy + 'static> Position<A, T> {
     ) where
         A: Lhs<R, MR>,
     {
-        for _ in 0..run {
+        let is_adjacent = if A::TAPS { a_stride == 1 } else { A::next(0, 2) == 1 };
+        let mut left = run;
+        if size_of::<R>() == BYTES_OF_SIXTEEN && MR >= HIDING_ROWS && is_adjacent && self.keep.is_null() {
+            if let ([tap], true) = (taps.as_ref(), b_stride == NR * R::LANES) {
+                let (of_a, of_b) = if A::TAPS { (*tap, 0) } else { (0, *tap) };
+                while left >= UNROLLED {
+                    // SAFETY: this function requires the instructions and the terms, which are adjacent in both operands.
+                    unsafe {
+                        let (at, b) = (self.at.wrapping_add(of_a), self.b.wrapping_add(of_b));
+                        eight_terms::<R, A, MR, NR, PREFETCH>(&self.a, at, b, acc);
+                    }
+                    self.at = self.at.wrapping_add(UNROLLED);
+                    self.b = self.b.wrapping_add(UNROLLED * b_stride);
+                    left -= UNROLLED;
+                }
+            }
+        }
+        for _ in 0..left {
             let mut packed = self.b;
             for tap in taps.as_ref() {
                 let (at, b) = if A::TAPS {
@@ -151,10 +189,39 @@ impl<A, T: Copy + 'static> Position<A, T> {
     }
 }
 
+/// Terms in an iteration of loops with few registers. Few iterations are predicted to the last one, and cost few other instructions.
+const UNROLLED: usize = 8;
+
+/// Adds the products of eight terms that are adjacent in both operands.
+///
+/// # Safety
+/// The operands have the terms, and the processor has the register's instructions.
+#[inline(always)]
+unsafe fn eight_terms<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize, const PREFETCH: bool>(
+    a: &A,
+    at: usize,
+    b: *const R::Word,
+    acc: &mut [[R; NR]; MR],
+) {
+    // Not a loop: the compiler need not unroll it.
+    macro_rules! add {
+        ($($term:literal)*) => { $( {
+            let b = b.wrapping_add($term * NR * R::LANES);
+            if PREFETCH {
+                prefetch_row::<R, NR>(b.wrapping_add(PREFETCH_ROWS * NR * R::LANES));
+            }
+            // SAFETY: this function requires the instructions and the terms.
+            unsafe { multiply(a, at.wrapping_add($term), load::<R, NR>(b), acc) };
+        } )* };
+    }
+    add!(0 1 2 3 4 5 6 7);
+}
+
 /// Prefetches a row of vectors; it need not exist.
 #[inline(always)]
 fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
-    (0..NR).for_each(|v| prefetch(row.wrapping_add(v * R::LANES)));
+    let step = CACHE_LINE / size_of::<R::Word>();
+    (0..(NR * R::LANES).div_ceil(step)).for_each(|line| prefetch(row.wrapping_add(line * step)));
 }
 
 /// Stores a row of vectors.
@@ -182,9 +249,14 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
 ) {
     for r in 0..MR {
         // SAFETY: this function requires the instructions and the term.
-        unsafe { multiply_row(a.get(r, at), b, &mut acc[r]) };
-        if !A::TAPS && size_of::<R>() == BYTES_OF_SIXTEEN && MR * NR + NR + 1 == REGISTERS {
-            keep_order();
+        let a = unsafe { a.get(r, at) };
+        if size_of::<R>() == BYTES_OF_SIXTEEN && MR * NR + NR + 1 == REGISTERS {
+            // A later row's value, read earlier, has no register: an accumulator would pass through memory.
+            for v in 0..NR {
+                acc[r][v] = acc[r][v].add_product_in_order(a, b[v]);
+            }
+        } else {
+            multiply_row(a, b, &mut acc[r]);
         }
     }
 }
@@ -192,16 +264,6 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
 /// Registers of instruction sets with as many bytes in each: AVX2.
 const REGISTERS: usize = 16;
 const BYTES_OF_SIXTEEN: usize = 32;
-
-/// Keeps the compiler from reading a later row's value earlier, for which it has no register: an accumulator would pass through memory.
-#[inline(always)]
-fn keep_order() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: it has no instruction.
-    unsafe {
-        std::arch::asm!("", options(nostack, preserves_flags));
-    };
-}
 
 /// Adds the products of one term and the columns.
 #[inline(always)]

@@ -44,6 +44,12 @@ pub(crate) unsafe trait Register: Copy {
     /// The accumulators plus the product of two operands in each lane.
     fn add_product(self, a: Self, b: Self) -> Self;
 
+    /// As [`Register::add_product`]; the compiler moves neither reads nor others of these past it, if it can be kept from that.
+    #[inline(always)]
+    fn add_product_in_order(self, a: Self, b: Self) -> Self {
+        self.add_product(a, b)
+    }
+
     /// The sum of two registers of accumulators.
     fn plus(self, other: Self) -> Self;
 
@@ -76,6 +82,11 @@ unsafe impl<V: Vector> Register for V {
     #[inline(always)]
     fn add_product(self, a: Self, b: Self) -> Self {
         a.mul_add(b, self)
+    }
+
+    #[inline(always)]
+    fn add_product_in_order(self, a: Self, b: Self) -> Self {
+        a.mul_add_in_order(b, self)
     }
 
     #[inline(always)]

@@ -49,6 +49,33 @@ pub(crate) struct Tile<'a, T> {
     /// Where the results go; may be `from`.
     pub(crate) to: *mut T,
     pub(crate) to_stride: usize,
+    /// The tiles to compute after this one, for an [`Lhs`] with [`Lhs::TAPS`]; the prefetch of other lines is only for one tile.
+    pub(crate) next: NextTiles,
+}
+
+/// Tiles with the same operand B whose other operands follow at constant distances, in elements.
+#[derive(Clone, Copy)]
+pub(crate) struct NextTiles {
+    pub(crate) count: usize,
+    pub(crate) a: usize,
+    pub(crate) from: usize,
+    pub(crate) residual: usize,
+    pub(crate) to: usize,
+}
+
+impl NextTiles {
+    pub(crate) const NONE: Self = Self { count: 0, a: 0, from: 0, residual: 0, to: 0 };
+}
+
+impl<T> Tile<'_, T> {
+    /// Moves on to the next tile.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.a = self.a.wrapping_add(self.next.a);
+        self.from = self.from.wrapping_add(self.next.from);
+        self.epilogue.residual = self.epilogue.residual.wrapping_add(self.next.residual);
+        self.to = self.to.wrapping_add(self.next.to);
+    }
 }
 
 impl<T> Tile<'_, T> {
@@ -71,6 +98,7 @@ impl<T> Tile<'_, T> {
         epilogue: RegisterEpilogue::NONE,
         to: std::ptr::null_mut(),
         to_stride: 0,
+        next: NextTiles::NONE,
     };
 }
 

@@ -173,6 +173,12 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// `self * factor + summand` in each lane.
     fn mul_add(self, factor: Self, summand: Self) -> Self;
 
+    /// As [`Vector::mul_add`]; the compiler moves neither reads nor others of these past it, if it can be kept from that.
+    #[inline(always)]
+    fn mul_add_in_order(self, factor: Self, summand: Self) -> Self {
+        self.mul_add(factor, summand)
+    }
+
     /// The sum of all lanes.
     fn sum(self) -> Self::Scalar;
 
@@ -388,7 +394,7 @@ macro_rules! implement_vector {
     ($name:ident, $isa:ident, $run:ident, $register:ty, $scalar:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $distance:ident| $swapped:expr
-        $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $look_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
+        $(, stream $stream:ident)? $(, in order $in_order:ident)? $(, look up |$at:ident, $table:ident| $look_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(crate) $register);
 
@@ -415,6 +421,11 @@ macro_rules! implement_vector {
 
             crate::simd::vector::of_values! {
                 fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self($fma(self.0, factor.0, summand.0)) }
+                $(
+                    fn mul_add_in_order(self: Self, factor: Self, summand: Self) -> Self {
+                        Self($in_order(self.0, factor.0, summand.0))
+                    }
+                )?
                 fn sum(self: Self) -> $scalar { match self.0 { $v => $sum } }
                 fn lanewise(self: Self, $operation: Lanewise, other: Self) -> Self {
                     match (self.0, other.0) { ($x, $y) => Self($lanewise) }

@@ -24,6 +24,27 @@ macro_rules! one_by_one {
     }};
 }
 
+/// A fused multiply-add that the compiler moves neither reads nor others of these past.
+macro_rules! in_order {
+    ($name:ident, $register:ty, $instruction:literal) => {
+        #[inline]
+        #[target_feature(enable = "avx2,fma")]
+        fn $name(a: $register, b: $register, mut sum: $register) -> $register {
+            // SAFETY: the function has the instruction, which touches no memory.
+            unsafe {
+                std::arch::asm!(
+                    concat!($instruction, " {sum}, {a}, {b}"),
+                    sum = inout(ymm_reg) sum,
+                    a = in(ymm_reg) a,
+                    b = in(ymm_reg) b,
+                    options(nostack, preserves_flags),
+                );
+            }
+            sum
+        }
+    };
+}
+
 mod f32x16 {
     use super::*;
 
@@ -129,6 +150,8 @@ mod f64x8 {
 mod f32x8 {
     use super::*;
 
+    in_order!(fmadd_ps, __m256, "vfmadd231ps");
+
     implement_vector!(
         F32x8,
         Avx2,
@@ -185,6 +208,7 @@ mod f32x8 {
             _ => _mm256_permute_ps::<0xB1>(v),
         },
         stream _mm256_stream_ps,
+        in order fmadd_ps,
         |x| {
             let small = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(f32::MIN_POSITIVE));
             let normal = _mm256_blendv_ps(x, _mm256_mul_ps(x, _mm256_set1_ps(16_777_216.0)), small);
@@ -200,6 +224,8 @@ mod f32x8 {
 
 mod f64x4 {
     use super::*;
+
+    in_order!(fmadd_pd, __m256d, "vfmadd231pd");
 
     implement_vector!(
         F64x4,
@@ -244,6 +270,7 @@ mod f64x4 {
             2 => _mm256_permute2f128_pd::<1>(v, v),
             _ => _mm256_permute_pd::<0x5>(v),
         },
-        stream _mm256_stream_pd
+        stream _mm256_stream_pd,
+        in order fmadd_pd
     );
 }

@@ -19,10 +19,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("depthwise/pixels.rs", 10),
     ("depthwise/rows.rs", 2),
     ("norm/statistics.rs", 1),
-    ("gemm::tile::Gathered<f32, 4>, f32, simd::x86::f32x8::F32x8, 4, 3", 3),
-    // Products with several taps.
-    ("F32x8, 4, 3, false, [usize]>", 1),
-    ("F64x4, 4, 3, false, [usize]>", 2),
 ];
 
 /// Checks a file with symbols and lines, as cargo built it.

@@ -9,7 +9,7 @@ use crate::conv::direct::choice::{Blocks, MAX_TILES};
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::rows::Rows;
 use crate::conv::direct::store::Panel;
-use crate::conv::direct::tiles::{Accumulators, At};
+use crate::conv::direct::tiles::Accumulators;
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
@@ -298,9 +298,8 @@ impl<T: Accumulator> Direct<T> {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.scheme.kernel.width;
         let mut tiles = [const { MaybeUninit::uninit() }; MAX_TILES];
-        let count = self.tiles(block, &mut tiles);
-        // SAFETY: so many tiles were written.
-        let tiles: &[At] = unsafe { std::slice::from_raw_parts(tiles.as_ptr().cast(), count) };
+        let tiles = self.tiles(block, &mut tiles);
+        let count = tiles.len();
         let tile = self.scheme.kernel.pixels * width;
         // The last words are added when the outputs are stored.
         let in_cache = (WEIGHTS / (self.taps.len().max(1) * width * size_of::<T>())).max(LEAST_WORDS);
@@ -378,7 +377,9 @@ impl<T: Accumulator> Direct<T> {
                     if let Some(of_panel) = &of_panel {
                         let at = (block, index * self.scheme.kernel.pixels);
                         let operands = (weights, columns, sums);
-                        self.write_rows(of_panel, at, pair, last..self.words, operands, lines.as_mut());
+                        let follow =
+                            self.write_rows(of_panel, at, pair, last..self.words, operands, lines.as_mut());
+                        done += follow * (done - index);
                         continue;
                     }
                     let kept = Accumulators::kept(sums.add(index * tile), width, begin, last > 0);

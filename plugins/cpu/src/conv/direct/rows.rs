@@ -13,7 +13,7 @@ use crate::conv::geometry::{Block, Strides};
 use crate::conv::operands::Operands;
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::prefetch::TilePrefetch;
-use crate::gemm::tile::{RegisterEpilogue, TileFunction};
+use crate::gemm::tile::{NextTiles, RegisterEpilogue, TileFunction};
 use crate::pointwise::Epilogue;
 use crate::simd::vector::Float;
 
@@ -131,7 +131,8 @@ fn place(block: &Block, pixel: usize) -> (usize, [usize; 3]) {
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// Adds the last words of a tile, or of two, from the output `pixel` of the block on, and writes the results.
+    /// Adds the last words of a tile, or of two, from the output `pixel` of the block on, and writes the results; and the same of
+    /// the tiles that follow, whose number, or that of pairs, it returns.
     ///
     /// # Safety
     /// The panel's weights and the columns have the words, `sums` is the first of the block's, and the rows are those of the panel.
@@ -144,7 +145,7 @@ impl<T: Accumulator> Direct<T> {
         words: Range<usize>,
         (weights, columns, sums): (*const T, *const T, *mut T),
         lines: Option<&mut TilePrefetch>,
-    ) {
+    ) -> usize {
         let kernel = &self.scheme.kernel;
         let count = at.count + behind.map_or(0, |behind| behind.count);
         let size = if behind.is_some() { 2 * kernel.pixels } else { kernel.pixels };
@@ -163,13 +164,25 @@ impl<T: Accumulator> Direct<T> {
             if rows.present == kernel.width && count == size && (rows.is_run || is_line) && rows.begins {
                 let (image, first) = at.first;
                 to.epilogue = rows.epilogue;
+                let tiles = size / kernel.pixels;
+                let follow = at.follow[usize::from(!rows.is_run)];
+                let follow = if lines.is_some() { 0 } else { ((follow + 1) / tiles).saturating_sub(1) };
+                to.next = NextTiles {
+                    count: follow,
+                    a: tiles * at.step,
+                    from: if words.start > 0 { size * kernel.width } else { 0 },
+                    ..NextTiles::NONE
+                };
                 if let Some((residual, strides)) = rows.residual {
                     to.epilogue.residual = residual.wrapping_add(strides.offset(image, first));
                     to.epilogue.residual_stride = strides.spatial[2];
+                    to.next.residual = size * strides.spatial[2];
                 }
                 let (output, strides) = rows.output;
                 to.to = (output.wrapping_add(strides.offset(image, first)), strides.spatial[2]);
+                to.next.to = size * strides.spatial[2];
                 self.add((at, behind), words, weights, columns, to, lines);
+                follow
             } else {
                 let sums_of_tile = to.to.0;
                 self.add((at, behind), words, weights, columns, to, lines);
@@ -177,6 +190,7 @@ impl<T: Accumulator> Direct<T> {
                     self.repair(rows, (block, pixel..pixel + count), weights, columns, sums);
                 }
                 self.copy_rows(rows, (block, pixel), (at, behind), count, sums_of_tile);
+                0
             }
         }
     }

@@ -9,11 +9,11 @@ use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::geometry::Block;
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::prefetch::TilePrefetch;
-use crate::gemm::tile::{RegisterEpilogue, Tile};
+use crate::gemm::tile::{NextTiles, RegisterEpilogue, Tile};
 
 /// The outputs of a tile.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(crate) struct At {
     /// Offset of each output from the block's first one.
     pub(super) pixels: [usize; MAX_PIXELS],
     /// The stride between outputs, if two tiles can be computed at once.
@@ -24,6 +24,10 @@ pub(super) struct At {
     pub(super) count: usize,
     pub(super) first: (usize, [usize; 3]),
     pub(super) is_line: bool,
+    /// How many tiles follow that meet the same taps, with inputs at the same distance each time: all, and those in its line.
+    pub(crate) follow: [usize; 2],
+    /// That distance, in elements.
+    pub(crate) step: usize,
 }
 
 /// Where the sums of a tile begin and where they go, both with a stride of rows.
@@ -32,13 +36,15 @@ pub(super) struct Accumulators<'a, T> {
     pub(super) from: (*const T, usize),
     pub(super) to: (*mut T, usize),
     pub(super) epilogue: RegisterEpilogue<'a, T>,
+    /// The tiles that follow.
+    pub(super) next: NextTiles,
 }
 
 impl<T> Accumulators<'_, T> {
     /// Accumulators that stay in memory, begun with `first` unless earlier words began them.
     pub(super) fn kept(to: *mut T, width: usize, first: *const T, is_begun: bool) -> Self {
         let from = if is_begun { (to.cast_const(), width) } else { (first, 0) };
-        Self { from, to: (to, width), epilogue: RegisterEpilogue::NONE }
+        Self { from, to: (to, width), epilogue: RegisterEpilogue::NONE, next: NextTiles::NONE }
     }
 }
 
@@ -51,18 +57,47 @@ impl At {
         count: 0,
         first: (0, [0; 3]),
         is_line: true,
+        follow: [0; 2],
+        step: 0,
     };
+
+    /// The distance of the inputs, and whether a tile behind this one is in its line, if it differs in nothing else.
+    fn precedes(&self, behind: &Self) -> Option<(usize, bool)> {
+        let step = behind.pixels[0].wrapping_sub(self.pixels[0]);
+        let are_alike = self.count == behind.count
+            && self.taps == behind.taps
+            && self
+                .pixels
+                .iter()
+                .zip(&behind.pixels)
+                .all(|(pixel, later)| later.wrapping_sub(*pixel) == step);
+        let (image, [z, y, _]) = self.first;
+        let is_line = self.is_line
+            && behind.is_line
+            && (image, [z, y]) == (behind.first.0, [behind.first.1[0], behind.first.1[1]]);
+        are_alike.then_some((step, is_line))
+    }
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// Writes the tiles of a block, and returns their number.
-    pub(super) fn tiles(&self, block: &Block, tiles: &mut [MaybeUninit<At>; MAX_TILES]) -> usize {
+    /// Writes the tiles of a block, and returns them.
+    pub(crate) fn tiles<'t>(&self, block: &Block, tiles: &'t mut [MaybeUninit<At>; MAX_TILES]) -> &'t [At] {
         let mut count = 0;
         self.for_each_tile(block, |at| {
             tiles[count].write(at);
             count += 1;
         });
-        count
+        // SAFETY: so many tiles were written.
+        let tiles = unsafe { std::slice::from_raw_parts_mut(tiles.as_mut_ptr().cast::<At>(), count) };
+        for index in (1..count).rev() {
+            let behind = tiles[index];
+            let at = &mut tiles[index - 1];
+            let Some((step, is_line)) = at.precedes(&behind) else { continue };
+            let follow = if behind.follow[0] == 0 || behind.step == step { behind.follow } else { [0; 2] };
+            at.step = step;
+            at.follow = [follow[0] + 1, if is_line { follow[1] + 1 } else { 0 }];
+        }
+        tiles
     }
 
     /// Calls `f` with each of a block's tiles.
@@ -143,6 +178,7 @@ impl<T: Accumulator> Direct<T> {
             epilogue: sums.epilogue,
             to: sums.to.0,
             to_stride: sums.to.1,
+            next: sums.next,
             ..Tile::EMPTY
         };
         // SAFETY: this function requires the words and the sums.

@@ -1,5 +1,8 @@
 use hipdnn_plugin_sdk::graph::ConvMode;
 
+use std::mem::MaybeUninit;
+
+use crate::conv::direct::choice::MAX_TILES;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::im2col::choice;
 use crate::conv::tests::{Case, plain};
@@ -81,6 +84,33 @@ fn wasted_columns_are_avoided() {
     check(&images(1, [57, 64], [14, 14], [3, 2]), true, true, Algorithm::Automatic);
     check(&images(1, [57, 64], [28, 28], [3, 2]), true, false, Algorithm::Automatic);
     check(&images(16, [33, 64], [14, 14], [3, 2]), true, false, Algorithm::Automatic);
+}
+
+/// Full tiles that follow one another are computed by one call: all of an image without padding, those of a line otherwise.
+#[test]
+fn tiles_that_follow_are_counted() {
+    let isa = Isa::detect();
+    for (window, size, all) in [([1, 1], [12, 42], true), ([1, 2], [12, 84], false), ([3, 1], [5, 63], false)]
+    {
+        let operands = images(1, [16, 16], size, window).forward();
+        let settings = Settings { convolution: Algorithm::Direct, ..Settings::default() };
+        let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
+        let pixels = scheme.kernel.pixels;
+        let direct = Direct::<f32>::plan(operands, scheme, isa, settings, 2, None).unwrap();
+        let block = direct.geometry.block(0);
+        let mut tiles = [const { MaybeUninit::uninit() }; MAX_TILES];
+        let tiles = direct.tiles(&block, &mut tiles);
+        let (first, whole) = (&tiles[0], block.outputs() / pixels);
+        assert_eq!(first.step, pixels * window[1] as usize, "{window:?}");
+        let of_line = block.size[2] / pixels;
+        assert!(of_line > 2, "{:?}", block.size);
+        if all {
+            assert_eq!(first.follow, [whole - 1, of_line - 1], "{:?}", block.size);
+        } else {
+            // Tiles at the sides of a padded image meet fewer taps only in other lines.
+            assert_eq!(first.follow, [of_line - 1; 2], "{:?}", block.size);
+        }
+    }
 }
 
 /// The weights of so many channels are used block by block, the first of which begin the sums.
