@@ -73,8 +73,20 @@ static void conv_relu(cudnnHandle_t handle)
                                std::vector<uint8_t>(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(length)))
                   .is_bad());
     }
+    /* Without a handle the plan is left out. */
+    fe::graph::Graph structure;
+    CHECK_GOOD(structure.deserialize(saved));
+    CHECK_GOOD(structure.validate());
+    CHECK(structure.execute(handle, by_uid, other.data()).is_bad());
     saved[15] = 0xff;
     CHECK_BAD(loaded.deserialize(handle, saved), fe::error_code_t::INVALID_VALUE, "serialize()");
+    CHECK_BAD(structure.deserialize(saved), fe::error_code_t::INVALID_VALUE, "serialize()");
+
+    fe::graph::Graph empty, again;
+    empty.tensor(fe::graph::Tensor_attributes().set_dim({1}).set_stride({1}).set_uid(1));
+    CHECK_GOOD(empty.serialize(saved));
+    CHECK_GOOD(again.deserialize(saved));
+    CHECK_GOOD(again.validate());
 }
 
 /* softmax(q k^T) v of one row sees its own key and those before it. */

@@ -26,6 +26,7 @@
 #include "hipdnn_data_sdk/utilities/EngineNames.hpp"
 #include "hipdnn_compat/checks.hpp"
 #include "hipdnn_compat/log_lines.hpp"
+#include "hipdnn_compat/saved_graph.hpp"
 
 namespace hipdnn_frontend
 {
@@ -50,6 +51,7 @@ using ::hipdnn::getDataTypeEnumFromType;
 using ::hipdnn::half;
 using ::hipdnn::HeuristicMode;
 using ::hipdnn::isBinaryPointwiseMode;
+using ::hipdnn::isKnownBehaviorNote;
 using ::hipdnn::isTernaryPointwiseMode;
 using ::hipdnn::isUnaryPointwiseMode;
 using ::hipdnn::KnobValueType;
@@ -80,6 +82,7 @@ using ::hipdnn::AutotuneRankingFn;
 using ::hipdnn::AutotuneResult;
 using ::hipdnn::AutotuneStorageConfig;
 using ::hipdnn::AutotuneStrategy;
+using ::hipdnn::ConstraintKind;
 using ::hipdnn::EngineConfigInfo;
 using ::hipdnn::EngineSweepSpec;
 using ::hipdnn::EngineVariant;
@@ -273,10 +276,11 @@ inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string&
 }
 
 /** A graph. Like AMD's, it rejects operations that share no tensor with the others, and orders operations breadth first. */
-class Graph : public ::hipdnn::detail::GraphSettings<Graph>
+class Graph : public ::hipdnn_compat::SavedGraph<Graph>
 {
 public:
-    using Base = ::hipdnn::detail::GraphSettings<Graph>;
+    using Base = ::hipdnn_compat::SavedGraph<Graph>;
+    using Base::autotune;
     using Base::get_engine_configs;
     using Base::get_plan_name;
     using Base::get_plan_name_at_index;
@@ -293,6 +297,17 @@ public:
                              const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         return get_engine_configs(found, modes);
+    }
+
+    /* The order of parameters of NVIDIA's frontend; the last one has no effect. */
+    Error autotune(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& pack, void* workspace, void* = nullptr)
+    {
+        return autotune(handle, std::as_const(pack), workspace);
+    }
+    Error autotune(hipdnnHandle_t handle, std::unordered_map<std::shared_ptr<TensorAttributes>, void*>& tensors,
+                   void* workspace, void* = nullptr)
+    {
+        return autotune(handle, std::as_const(tensors), workspace);
     }
 
     /**
@@ -410,7 +425,10 @@ public:
         std::unordered_map<std::string, std::shared_ptr<TensorAttributes>> found;
         for (const auto& tensor : this->tensors())
         {
-            found.emplace(tensor->get_name(), tensor);
+            if (!tensor->get_name().empty())
+            {
+                found.emplace(tensor->get_name(), tensor);
+            }
         }
         return found;
     }

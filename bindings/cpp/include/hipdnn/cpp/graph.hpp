@@ -6,22 +6,12 @@
  */
 #pragma once
 
+#include "engine_ids.hpp"
 #include "graph_autotune.hpp"
 #include "handle.hpp"
 
 namespace hipdnn
 {
-
-/** The id of an engine with this name. */
-inline int64_t engine_name_to_id(const std::string& name)
-{
-    uint64_t hash = 0xcbf29ce484222325U;
-    for (const char c : name)
-    {
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    }
-    return static_cast<int64_t>(hash);
-}
 
 namespace detail
 {
@@ -52,7 +42,7 @@ public:
     Derived& set_preferred_engine_id_ext(std::optional<int64_t> engine) { return _preferred = engine, self(); }
     Derived& set_preferred_engine_id_ext(const std::string& engine)
     {
-        _preferred = engine.empty() ? std::nullopt : std::optional<int64_t>(engine_name_to_id(engine));
+        _preferred = engine.empty() ? std::nullopt : std::optional<int64_t>(engine_id_of(engine));
         return self();
     }
     std::optional<int64_t> get_preferred_engine_id_ext() const { return _preferred; }
@@ -66,7 +56,7 @@ public:
         std::vector<int64_t> ids;
         for (const std::string& name : names)
         {
-            ids.push_back(engine_name_to_id(name));
+            ids.push_back(engine_id_of(name));
         }
         return bar_engines(ids), self();
     }

@@ -177,18 +177,10 @@ public:
         return {};
     }
 
-    std::pair<std::vector<uint8_t>, Error> to_binary()
-    {
-        std::vector<uint8_t> bytes;
-        Error error = serialize(bytes);
-        return {std::move(bytes), std::move(error)};
-    }
-    std::pair<std::string, Error> to_json()
-    {
-        std::string json;
-        Error error = serialize(json);
-        return {std::move(json), std::move(error)};
-    }
+    std::pair<std::vector<uint8_t>, Error> to_binary() { return made<std::vector<uint8_t>>(*this); }
+    std::pair<std::vector<uint8_t>, Error> to_binary() const { return made<std::vector<uint8_t>>(*this); }
+    std::pair<std::string, Error> to_json() { return made<std::string>(*this); }
+    std::pair<std::string, Error> to_json() const { return made<std::string>(*this); }
 
 protected:
     std::string _name;
@@ -205,6 +197,14 @@ protected:
     std::vector<int64_t> _default_values;
 
     GraphNodes() = default;
+
+    template <typename Text, typename Self>
+    static std::pair<Text, Error> made(Self& self)
+    {
+        Text text;
+        Error error = self.serialize(text);
+        return {std::move(text), std::move(error)};
+    }
 
     static Error must_build()
     {

@@ -66,6 +66,12 @@ public:
         HIPDNN_CPP_TRY(by_uid(tensors, pack));
         return execute(handle, pack, workspace);
     }
+    /** The engine of the active plan, also where a preferred one was not taken. */
+    Error get_execution_plan_engine_id(int64_t& engine) const
+    {
+        const Plan* plan = active();
+        return plan == nullptr ? must_plan() : (engine = plan->engine, Error());
+    }
     Error execute_plan_at_index(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, int64_t index) const
     {
         HIPDNN_CPP_TRY(check_index(index));

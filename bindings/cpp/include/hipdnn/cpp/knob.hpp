@@ -70,11 +70,15 @@ private:
 
 using KnobSetting = KnobSettingOf<void>;
 
+/** What a constraint is about, for programs without run-time types. */
+enum class ConstraintKind { EMPTY, INT, FLOAT, STRING };
+
 /** The values that a knob accepts. */
 class IConstraint
 {
 public:
     virtual ~IConstraint() = default;
+    virtual ConstraintKind kind() const { return ConstraintKind::EMPTY; }
     /** @return INVALID_VALUE with the value and what was expected */
     virtual Error validateKnobSetting(const KnobSetting& setting) const = 0;
     virtual std::string toString() const = 0;
@@ -90,6 +94,7 @@ public:
     {
     }
 
+    ConstraintKind kind() const override { return ConstraintKind::INT; }
     Error validateKnobSetting(const KnobSetting& setting) const override
     {
         const auto* value = std::get_if<int64_t>(&setting.value());
@@ -145,6 +150,7 @@ class FloatConstraintOf : public IConstraint
 public:
     FloatConstraintOf(double least, double most) : _least(least), _most(most) {}
 
+    ConstraintKind kind() const override { return ConstraintKind::FLOAT; }
     Error validateKnobSetting(const KnobSetting& setting) const override
     {
         const auto* value = std::get_if<double>(&setting.value());
@@ -178,6 +184,7 @@ public:
     {
     }
 
+    ConstraintKind kind() const override { return ConstraintKind::STRING; }
     Error validateKnobSetting(const KnobSetting& setting) const override
     {
         const auto* value = std::get_if<std::string>(&setting.value());

@@ -148,6 +148,7 @@ public:
     {
         std::visit(
             [this](const auto& scalar) {
+                static_cast<void>(this); // clang misses the use where there is no value
                 if constexpr (!std::is_same_v<std::decay_t<decltype(scalar)>, std::monostate>)
                 {
                     set_value(scalar);

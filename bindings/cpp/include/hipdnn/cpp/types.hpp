@@ -199,6 +199,12 @@ inline const char* to_string(KnobValueType type)
                                             : "unknown";
 }
 
+/** Whether this header has a name for a note; libraries of later versions may report others. */
+inline bool isKnownBehaviorNote(BehaviorNote note)
+{
+    return note >= BehaviorNote::RUNTIME_COMPILATION && note <= BehaviorNote::SUPPORTS_EXECUTION_PLAN_SERIALIZATION;
+}
+
 /** Prints any of the enumerations above that has a name. */
 template <typename Traits, typename Enum, typename = std::enable_if_t<std::is_enum_v<Enum>>,
           typename = decltype(*to_string(std::declval<Enum>()))>

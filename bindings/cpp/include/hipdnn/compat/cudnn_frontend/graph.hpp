@@ -364,8 +364,11 @@ public:
     error_t serialize(std::vector<uint8_t>& bytes) const
     {
         cudnn_frontend::detail::Saved saved;
-        HIPDNN_CPP_TRY(Base::serialize(saved.graph));
-        HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
+        if (!_operations.empty())
+        {
+            HIPDNN_CPP_TRY(Base::serialize(saved.graph));
+            HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
+        }
         for (const View& one : _views)
         {
             for (const int64_t number : {one.base->get_uid(), one.part->get_uid(), one.offset})
@@ -381,17 +384,37 @@ public:
     {
         cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(saved.read(bytes));
-        HIPDNN_CPP_TRY(Base::deserialize(handle, saved.graph));
+        HIPDNN_CPP_TRY(load(handle, saved));
+        if (saved.plan.empty())
+        {
+            return {};
+        }
         Plan plan;
         HIPDNN_CPP_TRY(load_plan(handle, saved.plan, plan));
-        HIPDNN_CPP_TRY(load_views(saved.views));
         _handle = handle;
         _plans.push_back(std::move(plan));
         return {};
     }
+    /** Loads a graph without its plan. */
+    error_t deserialize(const std::vector<uint8_t>& bytes)
+    {
+        cudnn_frontend::detail::Saved saved;
+        HIPDNN_CPP_TRY(saved.read(bytes));
+        return load(nullptr, saved);
+    }
 
 private:
     Handle _handle = nullptr;
+
+    error_t load(Handle handle, const cudnn_frontend::detail::Saved& saved)
+    {
+        if (saved.graph.empty())
+        {
+            return {};
+        }
+        HIPDNN_CPP_TRY(Base::deserialize(handle, saved.graph));
+        return load_views(saved.views);
+    }
 
     static error_t refuse_cuda_graph(const char* call)
     {

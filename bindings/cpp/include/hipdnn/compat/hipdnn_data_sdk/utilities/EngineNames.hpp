@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "../../../cpp/engine_ids.hpp"
 #include "../../hipdnn_compat/name_ids.hpp"
 
 #include <set>
@@ -28,6 +29,21 @@ namespace utilities
 constexpr int64_t engineNameToId(std::string_view engine) { return ::hipdnn_compat::name_to_id(engine); }
 constexpr int64_t engineNameToId(const char* engine) { return engineNameToId(::hipdnn_compat::text_of(engine)); }
 inline int64_t engineNameToId(const std::string& engine) { return engineNameToId(std::string_view(engine)); }
+
+/** How an engine without a name is called: its number, as 0x and 16 digits. */
+inline std::string formatEngineIdHex(int64_t id)
+{
+    std::string text = "0x0000000000000000";
+    auto rest = static_cast<uint64_t>(id);
+    for (size_t place = text.size() - 1; rest != 0; rest >>= 4)
+    {
+        text[place--] = "0123456789ABCDEF"[rest % 16];
+    }
+    return text;
+}
+
+/** The number of an engine by its name, or by what an engine without one is called. */
+inline int64_t engineNameOrIdToId(std::string_view engine) { return ::hipdnn::engine_id_of(engine); }
 
 namespace detail
 {
