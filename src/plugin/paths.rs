@@ -131,13 +131,20 @@ pub fn is_library(path: &Path) -> bool {
 }
 
 fn scan(folder: &Path, found: &mut Found) {
-    let entries = folder
-        .read_dir()
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>());
+    let entries = folder.read_dir().and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match entries {
-        Ok(paths) => {
-            let files = paths.into_iter().filter(|path| is_library(path) && path.is_file());
-            found.files.extend(files.map(|path| canonical(&path)));
+        Ok(entries) => {
+            // Resolved once: each part of a path costs a call of the system.
+            let resolved = canonical(folder);
+            found.files.extend(entries.into_iter().filter_map(|entry| {
+                let path = entry.path();
+                if !is_library(&path) {
+                    return None;
+                }
+                let is_plain = entry.file_type().is_ok_and(|kind| kind.is_file());
+                let name = entry.file_name();
+                if is_plain { Some(resolved.join(name)) } else { path.is_file().then(|| canonical(&path)) }
+            }));
         }
         Err(error) => {
             let reason = format!("the plugin folder {} cannot be read: {error}", folder.display());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hipdnn_plugin_sdk::os::{self, library};
+use hipdnn_plugin_sdk::os::library;
 use hipdnn_plugin_sdk::{cancel, environment};
 
 use super::admission::tell_unknown_disabled;
@@ -182,14 +182,14 @@ pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) ->
 }
 
 fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
-    let library = own_path()?;
-    let folder = library.parent().unwrap_or(Path::new("/"));
+    let library = own()?;
+    let folder = library.path.parent().unwrap_or(Path::new("/"));
     let (engines, places) =
-        find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines)?;
+        find(library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines)?;
     // Heuristic plugins are optional: no warning for a missing folder.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
-    let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics)?;
+    let (heuristics, _) = find(library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics)?;
     let (plugins, refused) = load_files(engines, &Setting::from_environment(folder))?;
     if plugins.is_empty() && refused.is_empty() {
         let message = format!("no engine plugin was found; looked in {places}");
@@ -211,13 +211,13 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
 }
 
 /// What a search for one kind of plugins found, and a description of where it looked.
-fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths) -> Result<(Found, String)> {
-    let folder = library.parent().unwrap_or(Path::new("/"));
+fn find(library: &Own, default: &Path, kind: &str, variable: &str, own: &Paths) -> Result<(Found, String)> {
+    let folder = library.path.parent().unwrap_or(Path::new("/"));
     let environment = environment::path(variable).map(PathBuf::from);
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
     let search = Search {
         library_folder: folder,
-        library: Some(own_file(library)),
+        library: Some(&library.file),
         default,
         environment: environment.as_deref(),
         added: &own.added,
@@ -333,24 +333,26 @@ fn load_files(found: Found, setting: &Setting) -> Result<(Vec<Plugin>, Vec<Strin
     Ok((plugins, refused))
 }
 
-/// The file that this code was loaded from. Asks the loader once.
-fn own_path() -> Result<PathBuf> {
-    static OWN: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(path) = OWN.get() {
-        return Ok(path.clone());
+/// This library.
+struct Own {
+    /// The path that this code was loaded from.
+    path: PathBuf,
+    /// The file behind it, links resolved.
+    file: PathBuf,
+}
+
+/// This library. Asks the loader once.
+fn own() -> Result<&'static Own> {
+    static OWN: OnceLock<Own> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(own);
     }
-    let path = find_own_path()?;
-    Ok(OWN.get_or_init(|| path).clone())
+    let own = find_own()?;
+    Ok(OWN.get_or_init(|| own))
 }
 
-/// The file behind the path that this code was loaded from, resolved once.
-fn own_file(path: &Path) -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| paths::canonical(path))
-}
-
-fn find_own_path() -> Result<PathBuf> {
-    let path = library::file_of(find_own_path as *const () as *const c_void)
+fn find_own() -> Result<Own> {
+    let path = library::file_of(find_own as *const () as *const c_void)
         .ok_or_else(|| Error::internal("the folder of the backend library cannot be determined"))?;
     // The name is as the program passed it; a relative one starts at the working directory.
     let path = std::path::absolute(path)
@@ -359,16 +361,17 @@ fn find_own_path() -> Result<PathBuf> {
 }
 
 /// The path of the library in the folder with its plugins: resolves a link that has no plugins beside it.
-fn with_plugins(path: PathBuf) -> PathBuf {
+fn with_plugins(path: PathBuf) -> Own {
+    let file = paths::canonical(&path);
     let has_plugins = |path: &Path| path.with_file_name(paths::ENGINES_FOLDER).is_dir();
-    if has_plugins(&path) {
-        return path;
-    }
-    os::paths::canonical(&path).ok().filter(|file| has_plugins(file)).unwrap_or(path)
+    let is_link_alone = file != path && !has_plugins(&path) && has_plugins(&file);
+    Own { path: if is_link_alone { file.clone() } else { path }, file }
 }
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::os;
+
     use super::*;
 
     #[test]
@@ -382,12 +385,14 @@ mod tests {
         if !os::files::testing::link(&file, &link) {
             return;
         }
-        assert_eq!(with_plugins(link.clone()), file.canonicalize().unwrap());
-        assert_eq!(with_plugins(file.clone()), file);
+        let path = |path: &Path| with_plugins(path.to_owned()).path;
+        assert_eq!(path(&link), file.canonicalize().unwrap());
+        assert_eq!(path(&file), file);
         // Plugins beside the link take precedence.
         std::fs::create_dir_all(links.join(paths::ENGINES_FOLDER)).unwrap();
-        assert_eq!(with_plugins(link.clone()), link);
+        assert_eq!(path(&link), link);
+        assert_eq!(with_plugins(link.clone()).file, file.canonicalize().unwrap());
         std::fs::remove_dir_all(&scratch).unwrap();
-        assert_eq!(with_plugins(link.clone()), link);
+        assert_eq!(path(&link), link);
     }
 }

@@ -19,6 +19,30 @@ pub fn available() -> usize {
 
 /// Model name of the first processor.
 pub fn model() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(model) = told_model() {
+        return Some(model);
+    }
+    listed_model()
+}
+
+/// The name that the processor tells, which is the one in the kernel's list: that takes ten times as long.
+#[cfg(target_arch = "x86_64")]
+fn told_model() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+
+    const NAME: std::ops::RangeInclusive<u32> = 0x8000_0002..=0x8000_0004;
+    if __cpuid(0x8000_0000).eax < *NAME.end() {
+        return None;
+    }
+    let parts = NAME.map(__cpuid).flat_map(|part| [part.eax, part.ebx, part.ecx, part.edx]);
+    let bytes: Vec<u8> = parts.flat_map(u32::to_le_bytes).take_while(|byte| *byte != 0).collect();
+    let name = String::from_utf8(bytes).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// The name in the kernel's list.
+fn listed_model() -> Option<String> {
     let _off = cancel::disable();
     let mut list = std::fs::File::open("/proc/cpuinfo").ok()?;
     // The first processors alone: the kernel writes what is read, and asks each processor for its clock.
@@ -140,6 +164,7 @@ mod tests {
     #[test]
     fn the_beginning_of_the_list_has_the_model() {
         let list = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        assert_eq!(listed_model(), first_model(&list));
         assert_eq!(model(), first_model(&list));
     }
 }
