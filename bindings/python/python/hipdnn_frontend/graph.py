@@ -281,8 +281,9 @@ class Graph(Autotune):
 
     @raising("to_binary() failed")
     def to_binary(self) -> bytes:
-        """The graph in hipDNN's binary form."""
-        return library().bytes_of(self._as_text())
+        """The graph in hipDNN's binary form, with the plan that executions use if its engine can save it."""
+        text = self._as_text()
+        return self._saved(text) or library().bytes_of(text)
 
     def _read(self, given: Sequence[Any], named: Mapping[str, Any], name: str, text_of: Any) -> None:
         # The form comes last of one or two, and alone if the handle has its name.
@@ -311,8 +312,19 @@ class Graph(Autotune):
         return as_error(self._read)(handle_and_text, named, "json_string", library().text_of)
 
     def from_binary(self, *handle_and_bytes: Any, **named: Any) -> Error:
-        """Reads the graph from hipDNN's binary form, ``data``; with a ``handle`` before it, also passes it to the library."""
-        return as_error(self._read)(handle_and_bytes, named, "data", _text_of_bytes)
+        """Reads the graph from hipDNN's binary form, ``data``; with a ``handle`` before it, also passes it to the library.
+
+        With a handle, a graph that was saved with its plan can be executed at once.
+        """
+        data = named.get("data", *handle_and_bytes[-1:])
+
+        @as_error
+        def read() -> None:
+            self._read(handle_and_bytes, named, "data", _text_of_bytes)
+            if self._native is not None and bytes(data[4:8]) == _WITH_PLAN:
+                self._take(bytes(data))
+
+        return read()
 
     # Executions.
 
@@ -383,6 +395,10 @@ class Graph(Autotune):
             if node.name == core[1].name:
                 shapes = [(list(of.dim or ()), list(of.stride or ())) for _, of in node.read()]
         return core[0], shapes
+
+
+#: What graphs that are saved with a plan have behind their first four bytes.
+_WITH_PLAN = b"HDGP"
 
 
 def _text_of_bytes(data: Any) -> str:

@@ -182,6 +182,24 @@ class Plans:
             )
             raise Refused(f"no plan could be compiled: {reasons}", ErrorCode.GRAPH_EXECUTION_PLAN_CREATION_FAILED)
 
+    def _saved(self, text: str) -> bytes | None:
+        """The graph and the plan that executions use, if there is one of this graph that can be saved."""
+        entry = self._entries[self._active] if self._active >= 0 else None
+        if entry is None or entry.plan is None or self._inner is None or self._native is None:
+            return None
+        if hipdnn.library().text_of(self._inner.to_json()) != text:
+            return None
+        can_save = "supports execution plan serialization" in self._native.notes(entry.engine)
+        return bytes(self._native.save(entry.plan)) if can_save else None
+
+    def _take(self, saved: bytes) -> None:
+        """Takes the plan that was saved with the graph."""
+        inner, _ = self._built()
+        plan = hipdnn.library().load(saved, inner._specs(), inner._device)
+        entry = Entry(plan.engine_id, ())
+        entry.plan = plan
+        self._entries, self._active = [entry], 0
+
     def _compile(self, entry: Entry) -> bool:
         """Makes an entry's plan; notes the reason if that fails."""
         inner, _ = self._built()

@@ -456,6 +456,32 @@ def test_a_graph_is_read_with_a_handle() -> None:
             hipdnn.Graph().from_binary(wrong)
 
 
+def test_a_graph_is_saved_with_its_plan() -> None:
+    of = builders.matmul()
+    good(of.graph.build_operation_graph(hipdnn.create_handle()))
+    alone = of.graph.to_binary()
+    handle = plan(of.graph)
+    saved, json_form = of.graph.to_binary(), of.graph.to_json()
+    assert len(saved) > len(alone) and saved[4:8] == b"HDGP"
+    loaded, structure = hipdnn.Graph(), hipdnn.Graph()
+    good(loaded.from_binary(handle, saved))
+    assert loaded.get_execution_plan_engine_id() == of.graph.get_execution_plan_engine_id()
+    assert loaded.to_json() == json_form and loaded.to_binary()[4:8] == b"HDGP"
+    result = of.outputs["c"]
+    tensors = (*of.inputs.values(), result)
+    arrays = {tensor.get_uid(): np.full(tensor.get_dim(), 2, np.float32) for tensor in tensors}
+    good(loaded.execute(handle, arrays))
+    assert (arrays[result.get_uid()] == 12).all()
+    good(structure.from_binary(saved))
+    assert "build_plans()" in structure.execute(handle, arrays).get_message()
+    good(loaded.from_binary(handle, alone))
+    assert loaded.execute(handle, arrays).is_bad() and loaded.to_binary() == alone
+    # What a graph gained later has no plan.
+    of.graph.pointwise(result, hipdnn.PointwiseAttributes().set_mode(hipdnn.PointwiseMode.NEG)).set_output(True)
+    assert of.graph.to_binary()[4:8] != b"HDGP"
+    assert loaded.from_binary(handle, saved[:-1]).is_bad()
+
+
 def test_a_graph_that_no_engine_computes() -> None:
     built = builders.custom_op()
     handle = hipdnn.create_handle()
