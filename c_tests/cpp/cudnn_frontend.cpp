@@ -73,6 +73,21 @@ static void conv_relu(cudnnHandle_t handle)
                                std::vector<uint8_t>(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(length)))
                   .is_bad());
     }
+    /* Addresses by themselves, in the order of uids, and a first execution. */
+    std::vector<void*> sorted;
+    for (const int64_t uid : loaded.get_variant_pack_uids_sorted())
+    {
+        sorted.push_back(by_uid.at(uid));
+    }
+    vz.assign(160, -1.0F);
+    CHECK_GOOD(loaded.execute(handle, sorted.data(), 3, other.data()));
+    CHECK(close(vz, expected));
+    CHECK_BAD(loaded.execute(handle, sorted.data(), 2, other.data()), fe::error_code_t::INVALID_VALUE, "2 addresses");
+    vz.assign(160, -1.0F);
+    CHECK_GOOD(loaded.warmup(handle, by_uid, other.data()));
+    CHECK(close(vz, expected));
+    CHECK_GOOD(loaded.deserialize(handle, saved, true));
+
     /* Without a handle the plan is left out. */
     fe::graph::Graph structure;
     CHECK_GOOD(structure.deserialize(saved));
@@ -81,6 +96,19 @@ static void conv_relu(cudnnHandle_t handle)
     saved[15] = 0xff;
     CHECK_BAD(loaded.deserialize(handle, saved), fe::error_code_t::INVALID_VALUE, "serialize()");
     CHECK_BAD(structure.deserialize(saved), fe::error_code_t::INVALID_VALUE, "serialize()");
+
+    /* A graph alone. */
+    fe::graph::Graph unplanned, planned;
+    unplanned.set_io_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    auto some = unplanned.tensor(fe::graph::Tensor_attributes().set_dim({2, 3}).set_stride({3, 1}).set_uid(1));
+    unplanned.pointwise(some, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::NEG))
+        ->set_output(true)
+        .set_uid(2);
+    CHECK_GOOD(unplanned.serialize(saved));
+    CHECK_BAD(planned.deserialize(handle, saved, true), fe::error_code_t::INVALID_VALUE, "no plan");
+    CHECK_GOOD(planned.deserialize(handle, saved));
+    CHECK_GOOD(planned.create_execution_plans());
+    CHECK_GOOD(planned.build_plans());
 
     fe::graph::Graph empty, again;
     empty.tensor(fe::graph::Tensor_attributes().set_dim({1}).set_stride({1}).set_uid(1));

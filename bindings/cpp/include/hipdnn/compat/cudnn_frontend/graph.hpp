@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "notes.hpp"
+#include "executions.hpp"
 #include "saved.hpp"
 
 #include "../../cpp/modules.hpp"
@@ -17,9 +17,9 @@ namespace graph
 {
 
 /** A graph. Calls that return a value in NVIDIA's frontend return a value here, the others an error_t. */
-class Graph : public Notes<Graph>
+class Graph : public Executions<Graph>
 {
-    using Base = Notes<Graph>;
+    using Base = Executions<Graph>;
     using Handle = hipdnnHandle_t;
     using Pack = ::hipdnn::VariantPack;
     using Memory = std::unordered_map<Tensor, void*>;
@@ -196,7 +196,6 @@ public:
     {
         return build(_handle, modes, policy, multithreaded);
     }
-    error_t warmup(Handle) const { return check_support(); }
 
     error_t get_workspace_size(int64_t& bytes) const { return Base::get_workspace_size(bytes); }
     /** The workspace size of the chosen plan, 0 without one. */
@@ -336,15 +335,6 @@ public:
         return execute_plan_at_index(handle, pack, workspace, index);
     }
 
-    /* Filling CUDA graphs by hand is not supported; instead execute on a stream that is being captured. */
-    // clang-format off
-    template <typename... Any> error_t populate_cuda_graph(const Any&...) const { return refuse_cuda_graph("populate_cuda_graph"); }
-    template <typename... Any> error_t update_cuda_graph(const Any&...) const { return refuse_cuda_graph("update_cuda_graph"); }
-    template <typename... Any> error_t populate_cuda_graph_direct(const Any&...) const { return refuse_cuda_graph("populate_cuda_graph_direct"); }
-    template <typename... Any> error_t update_cuda_graph_direct(const Any&...) const { return refuse_cuda_graph("update_cuda_graph_direct"); }
-    // clang-format on
-    bool cuda_graph_direct_population_eligible() const { return false; }
-
     /** Executes each plan and chooses the fastest one; the workspace must suffice for all. */
     error_t autotune(Handle handle, const Pack& pack, void* workspace, void* implementation = nullptr)
     {
@@ -360,14 +350,17 @@ public:
         return autotune(handle, pack, workspace, implementation);
     }
 
-    /** The graph, its chosen plan and its views as bytes. */
+    /** The graph, its chosen plan, if there is one, and its views as bytes. */
     error_t serialize(std::vector<uint8_t>& bytes) const
     {
         cudnn_frontend::detail::Saved saved;
         if (!_operations.empty())
         {
             HIPDNN_CPP_TRY(Base::serialize(saved.graph));
-            HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
+            if (active() != nullptr && active()->ready())
+            {
+                HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
+            }
         }
         for (const View& one : _views)
         {
@@ -379,24 +372,29 @@ public:
         saved.write(bytes);
         return {};
     }
-    /** Loads a graph that can be executed at once. */
-    error_t deserialize(Handle handle, const std::vector<uint8_t>& bytes)
+    error_t serialize(std::vector<uint8_t>& bytes)
+    {
+        HIPDNN_CPP_TRY(_operations.empty() ? error_t() : ensure_lowered());
+        return static_cast<const Graph&>(*this).serialize(bytes);
+    }
+    /** Loads a graph, which can be executed at once if it was saved with a plan; `planned` requires that. */
+    error_t deserialize(Handle handle, const std::vector<uint8_t>& bytes, bool planned = false)
     {
         cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(saved.read(bytes));
         HIPDNN_CPP_TRY(load(handle, saved));
+        _handle = handle;
         if (saved.plan.empty())
         {
-            return {};
+            return planned ? must_plan() : error_t();
         }
         Plan plan;
         HIPDNN_CPP_TRY(load_plan(handle, saved.plan, plan));
-        _handle = handle;
         _plans.push_back(std::move(plan));
         return {};
     }
     /** Loads a graph without its plan. */
-    error_t deserialize(const std::vector<uint8_t>& bytes)
+    error_t deserialize(const std::vector<uint8_t>& bytes, bool = false)
     {
         cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(saved.read(bytes));
@@ -414,12 +412,6 @@ private:
         }
         HIPDNN_CPP_TRY(Base::deserialize(handle, saved.graph));
         return load_views(saved.views);
-    }
-
-    static error_t refuse_cuda_graph(const char* call)
-    {
-        return {error_code_t::GRAPH_NOT_SUPPORTED,
-                std::string(call) + "() is not supported, expected execute() on a stream that is captured"};
     }
 
     error_t native_knobs(int64_t index, std::vector<::hipdnn::Knob>& knobs) const
