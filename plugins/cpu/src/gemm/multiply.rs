@@ -38,7 +38,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
     #[inline(always)]
     fn run(self) {
         let tile = self.0;
-        // Other operands' tiles do not follow one another at constant distances.
+        // Other operands' tiles do not follow one another with constant strides.
         let mut left = if A::TAPS { tile.next.count } else { 0 };
         loop {
             compute::<R, A, MR, NR>(tile);
@@ -129,21 +129,19 @@ impl<A, T: Copy + 'static> Position<A, T> {
     ) where
         A: Lhs<R, MR>,
     {
-        let is_adjacent = if A::TAPS { a_stride == 1 } else { A::next(0, 2) == 1 };
+        let is_adjacent =
+            if A::TAPS { a_stride == 1 } else { A::next(0, 2) == 1 } && b_stride == NR * R::LANES;
+        let is_unrolled = size_of::<R>() == BYTES_OF_SIXTEEN && MR >= HIDING_ROWS && self.keep.is_null();
         let mut left = run;
-        if size_of::<R>() == BYTES_OF_SIXTEEN && MR >= HIDING_ROWS && is_adjacent && self.keep.is_null() {
-            if let ([tap], true) = (taps.as_ref(), b_stride == NR * R::LANES) {
-                let (of_a, of_b) = if A::TAPS { (*tap, 0) } else { (0, *tap) };
-                while left >= UNROLLED {
-                    // SAFETY: this function requires the instructions and the terms, which are adjacent in both operands.
-                    unsafe {
-                        let (at, b) = (self.at.wrapping_add(of_a), self.b.wrapping_add(of_b));
-                        eight_terms::<R, A, MR, NR, PREFETCH>(&self.a, at, b, acc);
-                    }
-                    self.at = self.at.wrapping_add(UNROLLED);
-                    self.b = self.b.wrapping_add(UNROLLED * b_stride);
-                    left -= UNROLLED;
-                }
+        if let ([tap], true, true) = (taps.as_ref(), is_unrolled, is_adjacent) {
+            let (of_a, of_b) = if A::TAPS { (*tap, 0) } else { (0, *tap) };
+            while left >= UNROLLED {
+                let (at, b) = (self.at.wrapping_add(of_a), self.b.wrapping_add(of_b));
+                // SAFETY: this function requires the instructions and the terms, which are adjacent in both operands.
+                unsafe { eight_terms::<R, A, MR, NR, PREFETCH>(&self.a, at, b, acc) };
+                self.at = self.at.wrapping_add(UNROLLED);
+                self.b = self.b.wrapping_add(UNROLLED * b_stride);
+                left -= UNROLLED;
             }
         }
         for _ in 0..left {

@@ -53,7 +53,7 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) next: NextTiles,
 }
 
-/// Tiles with the same operand B whose other operands follow at constant distances, in elements.
+/// Tiles with the same operand B, and the strides of their other operands from tile to tile, in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct NextTiles {
     pub(crate) count: usize,

@@ -58,6 +58,18 @@ struct Best<V, const N: usize> {
 }
 
 impl<V: Vector, const N: usize> Best<V, N> {
+    /// Compares with values whose first vector has this index.
+    #[inline(always)]
+    fn add(&mut self, values: [V; N], first: V, is_first: bool) {
+        for (n, value) in values.iter().enumerate() {
+            let own = first.lanewise(Lanewise::Add, self.behind[n]);
+            (self.best[n], self.indices[n]) = match is_first {
+                true => (*value, own),
+                false => larger((*value, own), (self.best[n], self.indices[n])),
+            };
+        }
+    }
+
     /// Compares with a zero of the padding.
     #[inline(always)]
     fn add_zero(&mut self) {
@@ -183,14 +195,7 @@ impl<T: Float> Windows<T> {
                     continue;
                 }
                 let first = V::splat(T::from_f64(shape.index(depth, row, column) as i64 as f64));
-                for n in 0..N {
-                    let value = values[n];
-                    let own = first.lanewise(Lanewise::Add, so_far.behind[n]);
-                    (so_far.best[n], so_far.indices[n]) = match is_first {
-                        true => (value, own),
-                        false => larger((value, own), (so_far.best[n], so_far.indices[n])),
-                    };
-                }
+                so_far.add(values, first, is_first);
             }
         }
     }

@@ -377,9 +377,8 @@ impl<T: Accumulator> Direct<T> {
                     if let Some(of_panel) = &of_panel {
                         let at = (block, index * self.scheme.kernel.pixels);
                         let operands = (weights, columns, sums);
-                        let follow =
-                            self.write_rows(of_panel, at, pair, last..self.words, operands, lines.as_mut());
-                        done += follow * (done - index);
+                        let words = last..self.words;
+                        done = index + self.write_rows(of_panel, at, pair, words, operands, lines.as_mut());
                         continue;
                     }
                     let kept = Accumulators::kept(sums.add(index * tile), width, begin, last > 0);

@@ -115,6 +115,21 @@ impl<'a, T: Accumulator> Rows<'a, T> {
         }
     }
 
+    /// The epilogue and the rows of the output from a tile of `size` outputs on.
+    #[inline(always)]
+    fn begin_at<'r>(&'r self, at: &At, size: usize, to: &mut Accumulators<'r, T>) {
+        let (image, first) = at.first;
+        to.epilogue = self.epilogue;
+        if let Some((residual, strides)) = self.residual {
+            to.epilogue.residual = residual.wrapping_add(strides.offset(image, first));
+            to.epilogue.residual_stride = strides.spatial[2];
+            to.next.residual = size * strides.spatial[2];
+        }
+        let (output, strides) = self.output;
+        to.to = (output.wrapping_add(strides.offset(image, first)), strides.spatial[2]);
+        to.next.to = size * strides.spatial[2];
+    }
+
     /// What sums begin with, for every output.
     pub(super) fn first(&self) -> *const T {
         if self.begins { self.bias.as_ptr() } else { std::ptr::null() }
@@ -131,8 +146,8 @@ fn place(block: &Block, pixel: usize) -> (usize, [usize; 3]) {
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// Adds the last words of a tile, or of two, from the output `pixel` of the block on, and writes the results; and the same of
-    /// the tiles that follow, whose number, or that of pairs, it returns.
+    /// Adds the last words of a tile, or of two, from the output `pixel` of the block on, and writes the results, and those of the
+    /// tiles that follow with constant strides. Returns the number of tiles.
     ///
     /// # Safety
     /// The panel's weights and the columns have the words, `sums` is the first of the block's, and the rows are those of the panel.
@@ -159,40 +174,33 @@ impl<T: Accumulator> Direct<T> {
             rows.first(),
             words.start > 0,
         );
+        let tiles = size / kernel.pixels;
+        let follow = if lines.is_some() { 0 } else { at.follow[usize::from(!rows.is_run)] };
+        let next = NextTiles {
+            count: ((follow + 1) / tiles).saturating_sub(1),
+            a: tiles * at.step,
+            from: if words.start > 0 { size * kernel.width } else { 0 },
+            ..NextTiles::NONE
+        };
+        let sums_of_tile = to.to.0;
+        let is_whole =
+            rows.present == kernel.width && count == size && (rows.is_run || is_line) && rows.begins;
+        if is_whole {
+            to.next = next;
+            rows.begin_at(at, size, &mut to);
+        }
         // SAFETY: this function requires the words, the sums and the rows; a tile with a common stride has all of its outputs.
         unsafe {
-            if rows.present == kernel.width && count == size && (rows.is_run || is_line) && rows.begins {
-                let (image, first) = at.first;
-                to.epilogue = rows.epilogue;
-                let tiles = size / kernel.pixels;
-                let follow = at.follow[usize::from(!rows.is_run)];
-                let follow = if lines.is_some() { 0 } else { ((follow + 1) / tiles).saturating_sub(1) };
-                to.next = NextTiles {
-                    count: follow,
-                    a: tiles * at.step,
-                    from: if words.start > 0 { size * kernel.width } else { 0 },
-                    ..NextTiles::NONE
-                };
-                if let Some((residual, strides)) = rows.residual {
-                    to.epilogue.residual = residual.wrapping_add(strides.offset(image, first));
-                    to.epilogue.residual_stride = strides.spatial[2];
-                    to.next.residual = size * strides.spatial[2];
-                }
-                let (output, strides) = rows.output;
-                to.to = (output.wrapping_add(strides.offset(image, first)), strides.spatial[2]);
-                to.next.to = size * strides.spatial[2];
-                self.add((at, behind), words, weights, columns, to, lines);
-                follow
-            } else {
-                let sums_of_tile = to.to.0;
-                self.add((at, behind), words, weights, columns, to, lines);
-                if !rows.begins {
-                    self.repair(rows, (block, pixel..pixel + count), weights, columns, sums);
-                }
-                self.copy_rows(rows, (block, pixel), (at, behind), count, sums_of_tile);
-                0
+            self.add((at, behind), words, weights, columns, to, lines);
+            if is_whole {
+                return tiles * (1 + next.count);
             }
+            if !rows.begins {
+                self.repair(rows, (block, pixel..pixel + count), weights, columns, sums);
+            }
+            self.copy_rows(rows, (block, pixel), (at, behind), count, sums_of_tile);
         }
+        tiles
     }
 
     /// Repairs NaN of the padding and adds the bias.

@@ -24,9 +24,9 @@ pub(crate) struct At {
     pub(super) count: usize,
     pub(super) first: (usize, [usize; 3]),
     pub(super) is_line: bool,
-    /// How many tiles follow that meet the same taps, with inputs at the same distance each time: all, and those in its line.
+    /// How many tiles follow that meet the same taps, with a constant stride of inputs: all, and those in its line.
     pub(crate) follow: [usize; 2],
-    /// That distance, in elements.
+    /// That stride, in elements.
     pub(crate) step: usize,
 }
 
@@ -61,7 +61,7 @@ impl At {
         step: 0,
     };
 
-    /// The distance of the inputs, and whether a tile behind this one is in its line, if it differs in nothing else.
+    /// The stride of inputs to a tile behind this one, and whether that is in its line, if the tiles differ in nothing else.
     fn precedes(&self, behind: &Self) -> Option<(usize, bool)> {
         let step = behind.pixels[0].wrapping_sub(self.pixels[0]);
         let are_alike = self.count == behind.count
