@@ -194,10 +194,13 @@ impl Items<'_> {
 /// Some items of an array, in order.
 fn chosen(array: &Array, items: &[usize]) -> Array {
     let size: usize = array.dims.iter().skip(1).product();
-    let part = |item: &usize| array.values.get(item * size..(item + 1) * size).unwrap_or_default();
     let mut dims = array.dims.clone();
     dims.iter_mut().take(1).for_each(|dim| *dim = items.len());
-    Array { dims, values: items.iter().flat_map(part).copied().collect() }
+    let mut values = Vec::with_capacity(items.len() * size);
+    for item in items {
+        values.extend_from_slice(array.values.get(item * size..(item + 1) * size).unwrap_or_default());
+    }
+    Array { dims, values }
 }
 
 /// The first element of an item whose bits differ, in words.

@@ -64,19 +64,29 @@ pub(super) fn for_each(tensor: &Tensor, mut f: impl FnMut(usize)) -> Result<()> 
     if count(tensor)? == 0 {
         return Ok(());
     }
-    let mut index = vec![0_i64; tensor.dims.len()];
-    let mut place = 0_i64;
+    let (Some((width, dims)), Some((step, strides))) =
+        (tensor.dims.split_last(), tensor.strides.split_last())
+    else {
+        f(0);
+        return Ok(());
+    };
+    let mut index = vec![0_i64; dims.len()];
+    let mut row = 0_i64;
     loop {
-        f(usize::try_from(place).unwrap_or(0));
-        let mut axes = index.iter_mut().zip(tensor.dims.iter().zip(&tensor.strides)).rev();
+        let mut place = row;
+        for _ in 0..*width {
+            f(usize::try_from(place).unwrap_or(0));
+            place += step;
+        }
+        let mut axes = index.iter_mut().zip(dims.iter().zip(strides)).rev();
         loop {
             let Some((at, (dim, stride))) = axes.next() else { return Ok(()) };
             *at += 1;
-            place += stride;
-            if at < &mut dim.clone() {
+            row += stride;
+            if *at < *dim {
                 break;
             }
-            place -= *at * stride;
+            row -= *at * stride;
             *at = 0;
         }
     }
