@@ -12,6 +12,7 @@ mod fuzz;
 mod headers;
 mod hip;
 mod install;
+mod invariance;
 mod package;
 mod plugins;
 mod python;
@@ -150,7 +151,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "tool",
-        about: "the installed command line tool",
+        about: "the installed command line tool, and with it the items of batches over the catalogue of cases",
         tools: &[&CC],
         staged: true,
         run: tool::run,

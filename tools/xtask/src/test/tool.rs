@@ -1,6 +1,6 @@
 //! The installed command line tool: its own tests, run with the staged program, library and engines.
 
-use super::{Context, without_settings};
+use super::{Context, invariance, without_settings};
 use crate::Failure;
 use crate::install::TOOL;
 use crate::process::run as run_program;
@@ -21,4 +21,5 @@ pub fn run(context: &Context, steps: &mut Steps) {
         let passed = passed.and_then(|line| line.split(';').next());
         passed.map(str::to_owned).ok_or_else(|| Failure::new(format!("no test ran\n{out}")))
     });
+    invariance::run_steps(context, steps);
 }
