@@ -3,7 +3,9 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
+use crate::testing::limits::{Limit, scale_of};
 use crate::testing::{Array, Random, order, run, run_together, strides};
 
 const DIMS: [&[i64]; 11] = [
@@ -30,8 +32,6 @@ fn channel_of(dims: &[i64], element: usize) -> usize {
 struct Case {
     dims: Vec<i64>,
     compute: DataType,
-    /// The tolerance of the compute and storage types relative to the largest value.
-    tolerance: f64,
     arrays: Vec<Array>,
 }
 
@@ -64,12 +64,6 @@ const NEXT_VARIANCE: i64 = 13;
 impl Case {
     fn new(random: &mut Random, dims: &[i64], which: usize, data_type: DataType, gap: i64) -> Self {
         let compute = if data_type == DataType::Double { DataType::Double } else { DataType::Float };
-        let tolerance = match data_type {
-            DataType::Double => 1e-12,
-            DataType::Half => 2e-3,
-            DataType::Bfloat16 => 1.6e-2,
-            _ => 1e-5,
-        };
         let mut arrays = Vec::new();
         for uid in [DY, X, RESULT] {
             let tensor_strides = strides(dims, &order(dims.len(), which), gap);
@@ -87,7 +81,7 @@ impl Case {
             );
         }
         arrays.push(Array::new(EPSILON, own, &[1], &[1]).filled(|| 0.125));
-        Self { dims: dims.to_vec(), compute, tolerance, arrays }
+        Self { dims: dims.to_vec(), compute, arrays }
     }
 
     fn array(&self, uid: i64) -> &Array {
@@ -129,18 +123,32 @@ impl Case {
     fn check(&self, operation: Operation, isa: Isa, expected: &[(i64, Vec<f64>)]) {
         let mut arrays = self.arrays.clone();
         let what = operation.spec().name;
-        run(operation, self.compute, isa, &mut arrays).unwrap();
-        self.compare(what, isa, &arrays, expected);
+        run(operation.clone(), self.compute, isa, &mut arrays).unwrap();
+        self.compare(what, isa, &arrays, (&[operation], &[]), expected);
     }
 
-    fn compare(&self, what: &str, isa: Isa, arrays: &[Array], expected: &[(i64, Vec<f64>)]) {
+    fn compare(
+        &self,
+        what: &str,
+        isa: Isa,
+        arrays: &[Array],
+        (operations, between): (&[Operation], &[Tensor]),
+        expected: &[(i64, Vec<f64>)],
+    ) {
         for (uid, expected) in expected {
             let array = arrays.iter().find(|array| array.tensor.uid == *uid).unwrap();
-            let largest = expected.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
+            let result = (*uid, scale_of(expected));
+            let limit = Limit::of_graph(
+                operations,
+                self.compute,
+                (isa, Settings::default()),
+                arrays,
+                (between, result),
+            );
             for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
                 assert!(
-                    (got - expected).abs() <= self.tolerance * largest,
-                    "{what} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {:?}",
+                    limit.holds(got, *expected),
+                    "{what} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}, {limit:?}\n{:?} {:?}",
                     self.dims,
                     self.array(X).tensor.strides,
                 );
@@ -265,11 +273,18 @@ impl Case {
             Pointwise::new(PointwiseMode::ReluBwd, DY, Some(INPUT), BETWEEN).into(),
             Self::backward_of(BETWEEN, saved),
         ];
-        run_together(&operations, self.compute, isa, &mut arrays, &[between]);
+        let between = [between];
+        run_together(&operations, self.compute, isa, &mut arrays, &between);
         let passes = input.values();
         let dy = self.array(DY).values();
         let dy: Vec<f64> = dy.iter().zip(passes).map(|(dy, x)| if x <= 0.0 { 0.0 } else { *dy }).collect();
-        self.compare("RELU and batch normalization", isa, &arrays, &self.gradients(&dy, saved));
+        self.compare(
+            "RELU and batch normalization",
+            isa,
+            &arrays,
+            (&operations, &between),
+            &self.gradients(&dy, saved),
+        );
     }
 
     fn all(&self, isa: Isa) {
@@ -433,13 +448,20 @@ impl Case {
         let normal = self.normalized(&mean, &inv);
         let others = other.values();
         let got = arrays.iter().find(|array| array.tensor.uid == RESULT).unwrap().values();
-        let largest = normal.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
+        let scale = (RESULT, scale_of(&normal));
+        let limit = Limit::of_graph(
+            &operations,
+            self.compute,
+            (isa, Settings::default()),
+            &arrays,
+            (&between, scale),
+        );
         for (i, got) in got.into_iter().enumerate() {
             let other = others[if others.len() == normal.len() { i } else { channel_of(&self.dims, i) }];
             let expected = function(normal[i], other);
             assert!(
-                (got - expected).abs() <= 4.0 * self.tolerance * largest,
-                "{form:?}, {modes:?} at {isa:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
+                limit.holds(got, expected),
+                "{form:?}, {modes:?} at {isa:?}: element {i} is {got}, expected {expected}, {limit:?}\n{:?} {:?}",
                 self.dims,
                 self.array(X).tensor.strides,
             );

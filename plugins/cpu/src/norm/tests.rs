@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation};
 
 use crate::fusion::node::plan_node_at;
 use crate::simd::isa::Isa;
+use crate::testing::limits::scale_of;
 use crate::testing::{Array, Random, check_with_reference, order, run, run_planned, same, strides};
 use crate::threading::partition::Threads;
 
@@ -154,17 +155,9 @@ impl Case {
 
     /// Compares all tensors after a run with the reference's.
     fn check(&self, operation: &Operation, isa: Isa) {
-        let tolerance = match self.data_type {
-            DataType::Double => 1e-12,
-            DataType::Half => 2e-3,
-            DataType::Bfloat16 => 1.6e-2,
-            _ => 2e-5,
-        };
         let uids: Vec<i64> = self.arrays.iter().map(|array| array.tensor.uid).collect();
         check_with_reference(operation, self.compute(), isa, &self.arrays, &uids, |expected| {
-            let finite = expected.values().into_iter().filter(|value| value.is_finite());
-            let largest = finite.fold(1.0_f64, |largest, value| largest.max(value.abs()));
-            move |got, expected| (got - expected).abs() <= tolerance * largest
+            Some(scale_of(&expected.values()))
         });
     }
 

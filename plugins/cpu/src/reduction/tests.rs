@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
 use crate::fusion::node::plan_node_at;
 use crate::simd::isa::Isa;
+use crate::testing::limits::scale_of;
 use crate::testing::{Array, Random, check_with_reference, order, run, run_planned, strides};
 use crate::threading::partition::Threads;
 
@@ -33,18 +34,12 @@ fn operation(mode: ReductionMode) -> Reduction {
 
 /// Compares the result with the reference's.
 fn check(mode: ReductionMode, compute: DataType, isa: Isa, arrays: &[Array]) {
-    let tolerance = match (arrays[1].tensor.data_type, compute) {
-        (DataType::Bfloat16, _) => 8e-3,
-        (DataType::Half, _) => 1e-3,
-        (DataType::Double, DataType::Double) => 1e-13,
-        _ => 2e-6,
-    };
-    let magnitudes: f64 = arrays[0].values().iter().filter(|x| x.is_finite()).map(|x| x.abs()).sum();
+    let (x, sums) = (arrays[0].values(), arrays[1].values().len());
+    // That of all terms of a sum.
+    let terms = scale_of(&x) * (x.len() / sums.max(1)) as f64;
     let is_exact = matches!(mode, ReductionMode::Max | ReductionMode::Min | ReductionMode::Amax);
-    check_with_reference(&operation(mode).into(), compute, isa, arrays, &[Y], |_| {
-        |got: f64, expected: f64| {
-            !is_exact && (got - expected).abs() <= tolerance * expected.abs() + 1e-7 * magnitudes
-        }
+    check_with_reference(&operation(mode).into(), compute, isa, arrays, &[Y], |expected| {
+        (!is_exact).then(|| scale_of(&expected.values()).max(terms))
     });
 }
 

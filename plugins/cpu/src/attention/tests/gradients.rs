@@ -4,6 +4,7 @@ use super::*;
 use crate::fusion::node::plan_node_at;
 use crate::simd::isa::Isa;
 use crate::testing;
+use crate::testing::limits::{Limit, scale_of};
 use crate::testing::{Array, Random, cases, run, run_planned};
 use crate::threading::partition::Threads;
 use hipdnn_plugin_sdk::graph::operation::SdpaBackward;
@@ -45,17 +46,15 @@ fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random,
     let mut expected = case.arrays.clone();
     let reference = crate::reference::plan_node;
     run_planned(operation.clone(), case.compute_type, &mut expected, |_, node| reference(node)).unwrap();
-    let unit: f64 = if case.compute_type == DataType::Double { 1e-12 } else { 4e-4 };
     for isa in Isa::available() {
         let mut arrays = case.arrays.clone();
         run(operation.clone(), case.compute_type, *isa, &mut arrays).unwrap();
         for (got, expected) in arrays.iter().zip(&expected).filter(|(a, _)| a.tensor.uid > 20) {
-            let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
-            let of_type = unit_of(type_);
+            let (uid, scale) = (got.tensor.uid, scale_of(&expected.values()));
+            let limit = Limit::new(&operation, case.compute_type, *isa, &case.arrays, (uid, scale));
             for ((index, a), b) in got.indices().iter().zip(got.values()).zip(expected.values()) {
-                let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
                 assert!(
-                    near || testing::same(a, b),
+                    limit.holds(a, b) || testing::same(a, b),
                     "seed {seed}, {isa:?}, tensor {uid} at {index:?}: {a} is not {b}\n{operation:#?}"
                 );
             }

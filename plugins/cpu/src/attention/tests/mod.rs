@@ -5,6 +5,7 @@ use crate::fusion::node::plan_node_at;
 use crate::kernel::Refusal;
 use crate::simd::isa::Isa;
 use crate::testing;
+use crate::testing::limits::{Limit, scale_of, step_of};
 use crate::testing::{Array, EIGHT_BITS, Random, cases, order, run, run_planned, strides};
 use crate::threading::partition::Threads;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
@@ -14,18 +15,6 @@ const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half
 
 /// Results of a case: o, the statistics of each row, and the largest values.
 const RESULTS: [i64; 6] = [4, 10, 11, 12, 37, 38];
-
-/// The largest relative distance between neighbouring values of a type.
-fn unit_of(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::Half => 1e-3,
-        DataType::Bfloat16 => 8e-3,
-        DataType::Float => 1e-6,
-        DataType::Fp8E4m3 | DataType::Fp8E4m3Fnuz => 0.125,
-        DataType::Fp8E5m2 | DataType::Fp8E5m2Fnuz => 0.25,
-        _ => 1e-14,
-    }
-}
 
 /// An attention with its tensors.
 struct Case {
@@ -220,15 +209,12 @@ impl Case {
 
     fn compare(&self, what: &str) {
         let expected = self.expected();
-        // A score's error is that of its sum, as is its weight's relative error; a result is a mean of
-        // values.
-        let unit: f64 = if self.compute_type == DataType::Double { 1e-13 } else { 4e-5 };
+        let operation = Operation::from(self.operation.clone());
         let has_factors = EIGHT_BITS.contains(&self.arrays[2].tensor.data_type);
-        let unit = if has_factors { 4.0 * unit } else { unit };
         // A probability near the middle of two elements may become either, which changes a mean of values by
         // at most that much.
         let rounds = has_factors && self.operation.scale_s.is_some();
-        let step = if rounds { unit_of(self.arrays[2].tensor.data_type) } else { 0.0 };
+        let step = if rounds { step_of(self.arrays[2].tensor.data_type) } else { 0.0 };
         for isa in Isa::available() {
             let mut moved = 0;
             let mut arrays = self.arrays.clone();
@@ -236,11 +222,12 @@ impl Case {
             for (got, expected) in
                 arrays.iter().zip(&expected).filter(|(a, _)| RESULTS.contains(&a.tensor.uid))
             {
-                let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
-                let of_type = unit_of(type_);
+                let uid = got.tensor.uid;
+                let scale = scale_of(&expected.values());
+                let limit = Limit::new(&operation, self.compute_type, *isa, &self.arrays, (uid, scale));
                 for ((index, a), b) in got.indices().iter().zip(got.values()).zip(expected.values()) {
-                    let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
-                    let is_moved = !near && (a - b).abs() <= (unit + of_type + step) * b.abs().max(4.0);
+                    let near = limit.holds(a, b);
+                    let is_moved = !near && (a - b).abs() <= limit.allows(a, b) + step * b.abs().max(4.0);
                     moved += usize::from(is_moved);
                     assert!(
                         near || (is_moved && rounds) || testing::same(a, b),

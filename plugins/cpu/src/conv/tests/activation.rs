@@ -5,6 +5,7 @@ use crate::conv::tests::{Case, dilated, plain};
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
+use crate::testing::limits::{Limit, scale_of};
 use crate::testing::{Array, Random, order, run, run_together_for, strides};
 
 const FORMS: [Algorithm; 7] = [
@@ -123,6 +124,7 @@ fn activations_of_a_convolution() {
                 run(operation.clone(), case.compute, *isa, &mut known).unwrap();
             }
             let expected = known.last().unwrap().values();
+            let scale = scale_of(&known[0].values()).max(scale_of(&expected));
             let convolution = FORMS[seed % FORMS.len()];
             arrays.push(result(last));
             arrays.extend(others.iter().cloned());
@@ -135,13 +137,13 @@ fn activations_of_a_convolution() {
             }
             all.extend(operations.iter().cloned());
             run_together_for(&all, case.compute, (*isa, settings), &mut arrays, &between);
+            let of = (&between[..], (last, scale));
+            let limit = Limit::of_graph(&all, case.compute, (*isa, settings), &arrays, of);
             let got = arrays[2].values();
             for (index, (got, expected)) in got.into_iter().zip(expected).enumerate() {
-                // Winograd's transforms have fractions.
-                let near = (got - expected).abs() <= 1e-4 * (1.0 + expected.abs());
                 assert!(
-                    near,
-                    "seed {seed} at {isa:?}, element {index} is {got}, expected {expected}: {operations:?}"
+                    limit.holds(got, expected),
+                    "seed {seed} at {isa:?}, element {index} is {got}, expected {expected}, {limit:?}: {operations:?}"
                 );
             }
         }
