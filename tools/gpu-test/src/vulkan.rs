@@ -74,10 +74,21 @@ fn run_case(
     Ok(worst.max(case.compare(&expected, &run(&loaded, true)?, &plan)?))
 }
 
-/// Every case once.
-fn every() -> impl Iterator<Item = Case> {
+/// Every case that is wanted once. Making them takes seconds, so none is made for words that only random graphs have.
+fn every(words: &[String]) -> impl Iterator<Item = Case> {
+    let is_random = |word: &String| word.starts_with(random::NAME) || word.starts_with(random::OF_KIND);
+    let all = if !words.is_empty() && words.iter().all(is_random) { Vec::new() } else { cases::all() };
     let mut known = HashSet::new();
-    cases::all().into_iter().map(|(_, case)| case).filter(move |case| known.insert(case.name.clone()))
+    all.into_iter().map(|(_, case)| case).filter(move |case| known.insert(case.name.clone()))
+}
+
+/// What was computed of a kind of graphs.
+#[derive(Default)]
+struct Kind {
+    count: usize,
+    time: Duration,
+    /// The largest part of what results may differ by.
+    worst: f32,
 }
 
 /// The numbers of the random graphs that the first word asks for, and the other words.
@@ -117,7 +128,7 @@ fn limit(words: &[String]) -> Result<(Duration, &[String]), Failure> {
 pub fn write(folder: &Path, words: &[String]) -> Result<(), Failure> {
     let (numbers, words) = random_numbers(words)?;
     fs::create_dir_all(folder).map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
-    for case in every().chain(numbers.map(random::case)).filter(|case| is_wanted(&case.name, words)) {
+    for case in every(words).chain(numbers.map(random::case)).filter(|case| is_wanted(&case.name, words)) {
         let path = folder.join(format!("{}.json", case.name.replace('/', "_")));
         fs::write(&path, json::write(&case.graph))
             .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
@@ -139,11 +150,12 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     };
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     let start = Instant::now();
     let (mut passed, mut failed) = (0, 0);
     // Drivers compile a loaded plan again: the plan of every eighth random graph has to do.
     let random = numbers.map(|number| (number % LOADED == 0, random::case(number)));
-    for (place, (is_loaded, case)) in every().map(|case| (true, case)).chain(random).enumerate() {
+    for (place, (is_loaded, case)) in every(words).map(|case| (true, case)).chain(random).enumerate() {
         if place % parts != part || !is_wanted(&case.name, words) {
             continue;
         }
@@ -155,9 +167,14 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
             // The process may end in it.
             eprintln!("{}", case.name);
         }
+        let begin = Instant::now();
         match run_case(&backend, is_loaded.then_some(&loader), guards.as_ref(), &case) {
             Ok(error) => {
                 passed += 1;
+                let kind = kinds.entry(random::kind(&case.name).to_owned()).or_default();
+                kind.count += 1;
+                kind.time += begin.elapsed();
+                kind.worst = kind.worst.max(error);
                 log::info!("{:<90} error {error:.1e}", case.name);
             }
             Err(failure) if failure.0.contains(DOES_NOT_APPLY) => {
@@ -175,6 +192,10 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     }
     println!("{passed} passed");
     println!("{failed} failed, in {:.0} s", start.elapsed().as_secs_f64());
+    for (name, Kind { count, time, worst }) in kinds {
+        let time = time.as_secs_f64() * 1e3 / count as f64;
+        println!("{count} {name}: {time:.1} ms each, differ by {worst:.2} of the tolerance at most");
+    }
     for (reason, count) in reasons {
         println!("{count} refused: {reason}");
     }

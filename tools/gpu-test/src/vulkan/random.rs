@@ -36,6 +36,18 @@ impl Random {
     }
 }
 
+/// How the names of random graphs begin.
+pub const NAME: &str = "random ";
+
+/// What comes before its kind.
+pub const OF_KIND: &str = ": ";
+
+/// The kind of a graph by its name.
+pub fn kind(name: &str) -> &str {
+    let after = name.strip_prefix(NAME).and_then(|rest| rest.split_once(OF_KIND));
+    after.map_or("case", |(_, kind)| kind)
+}
+
 /// The random graph of a number.
 pub fn case(number: u32) -> Case {
     let mut random = Random(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -58,7 +70,7 @@ pub fn case(number: u32) -> Case {
         kind => kind % 5,
     };
     let name = names.get(kind as usize).copied().unwrap_or("chain");
-    let mut case = Case::new(format!("random {number}: {name}"));
+    let mut case = Case::new(format!("{NAME}{number}{OF_KIND}{name}"));
     case.seed(number);
     match kind {
         1 => products::product(&mut case, &mut random),
