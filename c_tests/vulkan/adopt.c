@@ -248,14 +248,22 @@ int main(int count, char** arguments)
     CHECK(PLUGIN(hipdnnVulkanCopyToHost_ext)(number, &number_back, memory[X], sizeof(float)) != 0);
     CHECK(PLUGIN(hipdnnVulkanFree_ext)(number, allocated) == 0);
 
+    /* The device is given back when nothing uses it any more, and is the program's alone to destroy. */
+    CHECK(PLUGIN(hipdnnVulkanCloseDevice_ext)(number) != 0);
     hd_plan_destroy(&plan);
     HD_CHECK(hipdnnDestroy(handle));
+    CHECK(PLUGIN(hipdnnVulkanCloseDevice_ext)(number) != 0);
     for (int i = 0; i < BUFFERS; i++) {
         CHECK(PLUGIN(hipdnnVulkanRemoveMemory_ext)(number, own[i].address) == 0);
         CHECK(PLUGIN(hipdnnVulkanFindDevice_ext)(memory[i], &owner) == 0 && owner == -1);
         VULKAN(vkDestroyBuffer)(device, own[i].buffer, NULL);
         VULKAN(vkFreeMemory)(device, own[i].memory, NULL);
     }
+    CHECK(PLUGIN(hipdnnVulkanCloseDevice_ext)(number) == 0);
+    CHECK(PLUGIN(hipdnnVulkanAllocate_ext)(number, 16, &allocated) != 0);
+    CHECK(PLUGIN(hipdnnVulkanChooseDevice_ext)(number) != 0);
+    VULKAN(vkDestroyDevice)(device, NULL);
+    VULKAN(vkDestroyInstance)(instance, NULL);
     if (failures == 0) {
         printf("a graph read and wrote the program's own buffers\n");
     }

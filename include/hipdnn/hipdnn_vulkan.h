@@ -97,6 +97,10 @@ HIPDNN_VULKAN_EXPORT int hipdnnVulkanSynchronize_ext(int32_t number);
 /** Makes a program's device one of the numbered ones, and returns its number. */
 HIPDNN_VULKAN_EXPORT int hipdnnVulkanAdopt_ext(const hipdnnVulkanAdopted* adopted, int32_t* number);
 
+/** Closes a device whose handles and plans were destroyed, and whose memory was freed or removed; else it fails. Afterwards a program
+ * may destroy its own device, whose number stays unusable. The next use of another opens it again, also if it was lost. */
+HIPDNN_VULKAN_EXPORT int hipdnnVulkanCloseDevice_ext(int32_t number);
+
 /** Tells that a device has memory of the program's at these addresses (vkGetBufferDeviceAddress). */
 HIPDNN_VULKAN_EXPORT int hipdnnVulkanAddMemory_ext(int32_t number, void* memory, size_t bytes);
 

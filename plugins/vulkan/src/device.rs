@@ -197,7 +197,7 @@ impl Device {
     pub(crate) fn miss_work(&self, error: &PluginError) -> PluginError {
         let reason = || {
             format!(
-                "{}; earlier work was not submitted with it, and only a new process can use the device",
+                "{}; earlier work was not submitted with it, and the device can be used after hipdnnVulkanCloseDevice_ext, or by a new process",
                 error.message()
             )
         };

@@ -13,7 +13,7 @@ pub fn failed(function: &str, result: vk::Result) -> PluginError {
             PluginError::alloc_failed(format!("{function} failed with error {number}: {result}"))
         }
         vk::Result::ERROR_DEVICE_LOST => PluginError::internal(format!(
-            "{function} failed with error {number}: the device is lost; its memory and work are gone, and only a new process can use it"
+            "{function} failed with error {number}: the device is lost; its memory and work are gone, and it can be used after hipdnnVulkanCloseDevice_ext, or by a new process"
         )),
         _ => PluginError::internal(format!("{function} failed with error {number}: {result}")),
     }

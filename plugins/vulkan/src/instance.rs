@@ -217,11 +217,7 @@ pub fn preferred(devices: &[Arc<Properties>], wanted: &str) -> Result<usize, Ref
 pub fn device(number: usize) -> Result<Arc<Gpu>, PluginError> {
     with(|_, opened| {
         let count = opened.devices.len();
-        let listed = opened.devices.get_mut(number).ok_or_else(|| {
-            PluginError::bad_param(format!(
-                "the device is {number}, expected less than the {count} of this process"
-            ))
-        })?;
+        let listed = opened.devices.get_mut(number).ok_or_else(|| no_device(number, count))?;
         if let Some(device) = &listed.opened {
             return Ok(Arc::clone(device));
         }
@@ -231,6 +227,41 @@ pub fn device(number: usize) -> Result<Arc<Gpu>, PluginError> {
         listed.opened = Some(Arc::clone(&device));
         Ok(device)
     })
+}
+
+/// Closes a device. The next use of one of this library's opens it again; a program's cannot be used any more.
+///
+/// # Errors
+/// When something still uses it.
+pub fn close(number: usize) -> Result<(), PluginError> {
+    let closed = with(|_, opened| {
+        let count = opened.devices.len();
+        let listed = opened.devices.get_mut(number).ok_or_else(|| no_device(number, count))?;
+        let Some(gpu) = &listed.opened else { return Ok(None) };
+        // Nobody gets another share while this thread has the lock.
+        let (shares, memory) = (Arc::strong_count(gpu) - 1, gpu.memory.count());
+        if shares + memory > 0 {
+            return Err(PluginError::bad_param(format!(
+                "device {} is still used: by {shares} handles, plans or calls, and {memory} places of memory",
+                listed.properties.label()
+            )));
+        }
+        if !gpu.device.is_own() {
+            let lacks = Some("the program took it back".to_owned());
+            listed.properties = Arc::new(Properties { lacks, ..(*listed.properties).clone() });
+            let _ = CHOSEN.compare_exchange(number.saturating_add(2), 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        Ok(listed.opened.take())
+    })?;
+    // Its objects are destroyed without the lock.
+    drop(closed);
+    Ok(())
+}
+
+fn no_device(number: usize, count: usize) -> PluginError {
+    PluginError::bad_param(format!(
+        "the device is {number}, expected less than the {count} of this process"
+    ))
 }
 
 /// Adds a device that a program opened, and returns its number.

@@ -40,6 +40,11 @@ impl Memory {
         known.range(..=address).next_back().is_some_and(|(start, found)| address - start < found.bytes)
     }
 
+    /// How much memory programs can name.
+    pub fn count(&self) -> usize {
+        self.known.lock().len()
+    }
+
     /// Makes a buffer known by its addresses.
     pub fn know(&self, buffer: Buffer) -> u64 {
         let (address, bytes) = (buffer.address, buffer.bytes);

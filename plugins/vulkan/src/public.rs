@@ -383,6 +383,15 @@ unsafe fn adopt(adopted: &Adopted, number: usize) -> Result<Gpu, PluginError> {
     unsafe { Gpu::new(device, vk::Queue::from_raw(raw(adopted.queue))) }
 }
 
+/// `hipdnnVulkanCloseDevice_ext`
+#[unsafe(no_mangle)]
+pub extern "C" fn hipdnnVulkanCloseDevice_ext(device: i32) -> c_int {
+    guard(|| {
+        instance::check_process()?;
+        instance::close(number(device)?)
+    })
+}
+
 /// `hipdnnVulkanAddMemory_ext`
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnVulkanAddMemory_ext(device: i32, memory: *mut c_void, bytes: usize) -> c_int {

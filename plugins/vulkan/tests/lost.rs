@@ -75,6 +75,21 @@ fn a_lost_device_is_a_status_with_a_reason() {
     let failed = unsafe { VulkanPlugin::execute(&handle, &plan, null_mut(), &buffers) }.unwrap_err();
     assert!(failed.message().contains("the device is lost"), "{failed}");
 
+    // It can be closed when nothing uses it, and is then opened again.
+    drop(gpu);
+    assert_ne!(hipdnnVulkanCloseDevice_ext(0), 0);
+    assert!(reason().contains("still used: by 2 handles, plans or calls, and 1 places"), "{}", reason());
     assert_eq!(hipdnnVulkanFree_ext(0, memory), 0, "{}", reason());
-    drop(plan);
+    drop((plan, handle));
+    assert_eq!(hipdnnVulkanCloseDevice_ext(0), 0, "{}", reason());
+    assert_eq!(hipdnnVulkanCloseDevice_ext(0), 0, "{}", reason());
+    assert_ne!(hipdnnVulkanCloseDevice_ext(1000), 0);
+    let handle = Handle::on(instance::device(0).unwrap());
+    let plan = VulkanPlugin::plan(&handle, 0, &relu(), &[]).unwrap();
+    let (mut x, mut y) = ([-1_f32, 2.0].repeat(4), [-1_f32; 8]);
+    let buffers = [(1, x.as_mut_ptr()), (2, y.as_mut_ptr())]
+        .map(|(uid, numbers)| hipdnnPluginDeviceBuffer_t { uid, ptr: numbers.cast() });
+    // SAFETY: both have the elements of their tensors.
+    unsafe { VulkanPlugin::execute(&handle, &plan, null_mut(), &buffers) }.unwrap();
+    assert_eq!(y[..4], [0.0, 2.0, 0.0, 2.0]);
 }

@@ -5,6 +5,7 @@ mod watched;
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use crate::Failure;
@@ -37,6 +38,9 @@ const WATCHED: &str = "--random=300";
 const GUARDED: &str = "--guarded";
 const GUARDED_RANDOM: &str = "--random=1000";
 
+/// The most processes that run cases.
+const MOST: usize = 16;
+
 /// The variable that names the device.
 const DEVICE: &str = "HIPDNN_VULKAN_DEVICE";
 
@@ -47,7 +51,8 @@ const COMPILER: &str = "vulkan_compile";
 /// AMD's GPUs whose code Mesa writes without one: of 32 and of 64 threads in a subgroup.
 const FAMILIES: [&str; 2] = ["GFX1100", "VEGA20"];
 
-const LIMIT: Duration = Duration::from_secs(3000);
+/// Of one process. A driver in software compiles for two seconds for each case.
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// Runs the tests. The words select cases.
 pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
@@ -86,19 +91,19 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         });
         let program = workspace.release_dir().join(GPU_PROGRAM);
         steps.run("cases and random graphs against the reference", || {
-            checked(&mut cases(&program, &folder, &[RANDOM], words)).map(|text| last(&text))
+            let parts = cases(&program, &folder, &[RANDOM], words, |_| {})?;
+            Ok(passed(&parts))
         });
         steps.run("the same, watched by the validation layer", || {
-            let mut own = cases(&program, &folder, &[WATCHED], words);
-            watched::watch(&mut own, &settings);
-            let text = checked(&mut own)?;
-            watched::check(&text)?;
-            Ok(last(&text))
+            let watch = |own: &mut Command| watched::watch(own, &settings);
+            let parts = cases(&program, &folder, &[WATCHED], words, watch)?;
+            parts.iter().try_for_each(|text| watched::check(text))?;
+            Ok(passed(&parts))
         });
         if is_software() {
             steps.run("the same, between pages that nothing may touch", || {
-                checked(&mut cases(&program, &folder, &[GUARDED_RANDOM, GUARDED], words))
-                    .map(|text| last(&text))
+                let parts = cases(&program, &folder, &[GUARDED_RANDOM, GUARDED], words, |_| {})?;
+                Ok(passed(&parts))
             });
         }
         let graphs = folder.join("graphs");
@@ -125,12 +130,32 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// The program, to run cases on the device that is there.
-fn cases(program: &Path, folder: &Path, options: &[&str], words: &[String]) -> Command {
-    let mut cases = command(program, ["--vulkan"]);
-    cases.arg(folder.join(LIBRARY)).args(options).args(words);
-    chosen(&mut cases);
-    cases
+/// Runs cases on the device that is there, in as many processes as there are processors. Returns what each said.
+fn cases(
+    program: &Path,
+    folder: &Path,
+    options: &[&str],
+    words: &[String],
+    prepare: impl Fn(&mut Command),
+) -> Result<Vec<String>, Failure> {
+    let parts = thread::available_parallelism().map_or(1, usize::from).min(MOST);
+    let own = |part: usize| {
+        let mut cases = command(program, ["--vulkan"]);
+        cases.arg(folder.join(LIBRARY)).arg(format!("--part={part}/{parts}")).args(options).args(words);
+        prepare(chosen(&mut cases));
+        cases
+    };
+    let commands: Vec<Command> = (1..=parts).map(own).collect();
+    thread::scope(|scope| {
+        let start = |mut own: Command| scope.spawn(move || checked(&mut own));
+        let started: Vec<_> = commands.into_iter().map(start).collect();
+        let ended = |part: thread::ScopedJoinHandle<'_, Result<String, Failure>>| {
+            part.join().map_err(|_| Failure::new("a part panicked"))?
+        };
+        // All end before one that failed is told.
+        let all: Vec<_> = started.into_iter().map(ended).collect();
+        all.into_iter().collect()
+    })
 }
 
 /// Lets a program choose the device that the environment names, or the first.
@@ -157,6 +182,22 @@ fn rows(text: &str) -> String {
     text.lines().skip_while(|line| !line.starts_with("device,")).collect::<Vec<_>>().join("\n")
 }
 
-fn last(text: &str) -> String {
-    text.lines().find(|line| line.ends_with("passed")).unwrap_or_default().to_owned()
+/// How many cases all parts passed.
+fn passed(parts: &[String]) -> String {
+    let count = |text: &String| {
+        let line = text.lines().find_map(|line| line.strip_suffix(" passed"));
+        line.and_then(|count| count.parse::<usize>().ok()).unwrap_or(0)
+    };
+    format!("{} passed", parts.iter().map(count).sum::<usize>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passed;
+
+    #[test]
+    fn passed_cases_of_all_parts_are_added() {
+        let parts = ["12 passed\n0 failed, in 3 s\n", "stopped\n30 passed\n"].map(str::to_owned);
+        assert_eq!(passed(&parts), "42 passed");
+    }
 }
