@@ -39,6 +39,12 @@ pub const PAYLOAD: Payload = Payload { mark: *b"HVKP", version: 1, owner: "VULKA
 /// The knob that switches cooperative matrices off.
 pub const MATRICES: &str = "vulkan.matrices";
 
+/// The knob that chooses tiles of products and convolutions by their rank.
+pub const TILES: &str = "vulkan.tiles";
+
+/// The last rank that it takes.
+pub const MOST_TILES: i64 = 15;
+
 /// The knob with which the bits of an item of a batch depend on it alone.
 pub const BATCH_INVARIANT: &str = "batch_invariant";
 
@@ -112,7 +118,7 @@ struct Described {
 impl Described {
     fn of(gpu: &Gpu, request: &Request) -> Self {
         let (properties, knobs) = (&gpu.device.properties, &request.config.knobs);
-        let target = target(properties, shapes(gpu, knobs));
+        let target = with_tiles(target(properties, shapes(gpu, knobs)), knobs);
         let (features, options) = (trust::features(gpu), options(properties, is_invariant(knobs)));
         let text = format!("{target:?} {features:?} {options:?} {}", env!("CARGO_PKG_VERSION"));
         Self { target, features, options, key: Fnv1a::new().add(text.as_bytes()).number() }
@@ -121,6 +127,12 @@ impl Described {
     fn generate(&self, graph: &Graph) -> Result<Code, PluginError> {
         Code::generate(graph, &self.target, &self.features, self.options)
     }
+}
+
+/// The target, with the tiles that a plan asks for.
+fn with_tiles(target: Target, knobs: &[KnobSetting]) -> Target {
+    let tiles = int_setting(knobs, TILES).and_then(|tiles| usize::try_from(tiles).ok());
+    Target { tiles: tiles.unwrap_or(0), ..target }
 }
 
 /// The shapes of matrices that a plan may multiply with.
@@ -193,7 +205,7 @@ impl Plan {
         let properties = &gpu.device.properties;
         engine_numerics(
             graph,
-            &target(properties, shapes(gpu, knobs)),
+            &with_tiles(target(properties, shapes(gpu, knobs)), knobs),
             options(properties, is_invariant(knobs)),
         )
     }

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step
 
 use crate::handle::Handle;
 use crate::instance;
-use crate::plan::{BATCH_INVARIANT, MATRICES, PAYLOAD, Plan};
+use crate::plan::{BATCH_INVARIANT, MATRICES, MOST_TILES, PAYLOAD, Plan, TILES};
 
 /// The engine of this library.
 ///
@@ -27,7 +27,14 @@ pub const VULKAN_ENGINE: &str = "VULKAN_ENGINE";
 const NOTES: [i32; 3] = [RUNTIME_COMPILATION, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 fn knobs() -> Vec<Knob> {
+    let tiles: Vec<i64> = (0..=MOST_TILES).collect();
     vec![
+        Knob::one_of_ints(
+            TILES,
+            "tiles of products and convolutions: 0 the best by a model of the device, 1 the next, to the last",
+            0,
+            &tiles,
+        ),
         Knob::flag(MATRICES, "multiplies with the device's matrix units, if they pass their test", true),
         Knob::flag(BATCH_INVARIANT, "the same bits for an item of the batch whatever the others are", false),
     ]

@@ -126,6 +126,7 @@ fn samples(
         "winograd" => false,
         "constant_weights" => has_convolution || has_matmul,
         id if id.ends_with(".tf32") => (has_convolution || has_matmul) && has_floats(),
+        id if id.ends_with(".tiles") => has_convolution || has_matmul,
         // One kernel shares nothing among workgroups.
         "batch_invariant" => default.steps > 1,
         id if id.ends_with(".share_rows") => default.steps > 1,
@@ -206,7 +207,7 @@ mod tests {
         };
         let all = |_: &KnobValue| true;
         let count = |id: &str, graph: &Graph, one| samples(&knob(id, 3), 8, graph, of(one), all).len();
-        for id in ["convolution", "constant_weights"] {
+        for id in ["convolution", "constant_weights", "x.tiles"] {
             assert_eq!([count(id, &pointwise, false), count(id, &convolution, false)], [1, 4], "{id}");
         }
         assert_eq!([count("speed", &pointwise, false), count("speed", &convolution, true)], [4, 4]);

@@ -147,7 +147,8 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
             let vectors = (tiling.rows() + tiling.columns()) * depth * operand.size() / 16 / threads as usize;
             let is_last = place + 1 == kinds.len();
             let fits = tiling.shared() <= target.shared && threads <= target.threads;
-            if fits && (is_last || !work.gathered || vectors <= GATHERED) {
+            let is_few = is_last || !work.gathered || vectors <= GATHERED;
+            if fits && is_few && !all.contains(&tiling) {
                 all.push(tiling);
             }
         }
@@ -192,31 +193,36 @@ impl Plan {
             Sharing::Like { m, n, batch } => {
                 let like = Work { m, n, batch, sharing: Sharing::Freely, ..*work };
                 let counts = |tiling: &Tiling| counts(target, &like, tiling, MOST_IN_ORDER);
-                let parts = Self::best(target, &like, &all, counts).parts;
+                let parts = Self::best(target, &like, &all, 0, counts).parts;
                 // Whole stages of each tiling, so that any may be the best.
                 let deepest = all.iter().map(|tiling| tiling.depth).max().unwrap_or(1);
                 Some(Parts::of(work.k, deepest, parts.count))
             }
             _ => None,
         };
-        Self::best(target, work, &all, |tiling| match alike {
+        Self::best(target, work, &all, target.tiles, |tiling| match alike {
             Some(parts) if parts.count > 1 => alike_parts(work, tiling, parts),
             None if sharing == Sharing::Freely => counts(target, work, tiling, usize::MAX),
             _ => vec![Parts::of(work.k, tiling.depth, 1)],
         })
     }
 
-    /// The best of some tilings with the parts that each may have.
-    fn best(target: &Target, work: &Work, all: &[Tiling], parts: impl Fn(&Tiling) -> Vec<Parts>) -> Self {
-        let mut best: Option<(f64, &Tiling, Parts)> = None;
+    /// The best of some tilings with the parts that each may have; after so many better ones, or the last.
+    fn best(
+        target: &Target,
+        work: &Work,
+        all: &[Tiling],
+        better: usize,
+        parts: impl Fn(&Tiling) -> Vec<Parts>,
+    ) -> Self {
+        let mut ranked: Vec<(f64, &Tiling, Parts)> = Vec::new();
         for tiling in all {
-            for parts in parts(tiling) {
-                let cost = cost(target, work, tiling, &parts);
-                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                    best = Some((cost, tiling, parts));
-                }
-            }
+            let of = |parts: Parts| (cost(target, work, tiling, &parts), tiling, parts);
+            ranked.extend(parts(tiling).into_iter().map(of).min_by(|a, b| a.0.total_cmp(&b.0)));
         }
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let last = ranked.len().saturating_sub(1);
+        let best = ranked.into_iter().nth(better.min(last));
         let first = || {
             let tiling = tilings(target, work).swap_remove(0);
             Self { parts: Parts::of(work.k, tiling.depth, 1), tiling }

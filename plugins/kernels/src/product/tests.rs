@@ -387,6 +387,32 @@ fn rows_have_the_same_parts_whatever_their_layout() {
     }
 }
 
+#[test]
+fn tiles_are_ranked_and_the_last_is_followed_by_itself() {
+    for mut target in targets() {
+        let work = Work {
+            m: 512,
+            n: 512,
+            k: 512,
+            batch: 1,
+            operand: Scalar::F16,
+            gathered: false,
+            sharing: Sharing::Never,
+        };
+        let mut plan = |tiles| {
+            target.tiles = tiles;
+            Plan::of(&target, &work).tiling
+        };
+        let all: Vec<_> = (0..32).map(&mut plan).collect();
+        let count = all.iter().position(|tiling| *tiling == all[31]).unwrap() + 1;
+        assert!(count > 2, "{count}");
+        for (place, tiling) in all[..count].iter().enumerate() {
+            assert!(!all[..place].contains(tiling), "{place}");
+        }
+        assert!(all[count..].iter().all(|tiling| *tiling == all[31]));
+    }
+}
+
 /// Few rows are computed by workgroups that share dot products, many by workgroups that compute the same parts.
 #[test]
 fn the_parts_of_rows_do_not_depend_on_their_number() {

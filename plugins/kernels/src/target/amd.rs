@@ -116,5 +116,6 @@ pub(super) fn target(name: &str) -> Option<Target> {
         units,
         copies_beside: false,
         shapes,
+        tiles: 0,
     })
 }

@@ -47,6 +47,8 @@ pub struct Target {
     pub copies_beside: bool,
     /// Its matrix instructions, the best first.
     pub shapes: Vec<MatrixShape>,
+    /// Which tiles products and convolutions have: 0 those that a model of the device finds best, 1 the next, and so on to the last.
+    pub tiles: usize,
 }
 
 /// Which matrix of a matrix instruction a tile is.

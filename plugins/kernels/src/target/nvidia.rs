@@ -85,5 +85,6 @@ pub(super) fn target(name: &str, number: u32) -> Target {
         units,
         copies_beside: number >= 80,
         shapes,
+        tiles: 0,
     }
 }

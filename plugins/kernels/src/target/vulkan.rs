@@ -65,6 +65,7 @@ impl From<VulkanDevice> for Target {
             units: device.units,
             copies_beside: false,
             shapes,
+            tiles: 0,
         }
     }
 }

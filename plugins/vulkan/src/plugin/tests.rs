@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 
@@ -115,6 +117,32 @@ fn a_saved_plan_has_its_modules_which_are_used_if_the_device_would_get_the_same(
     // Plans that earlier versions saved have none.
     let bare = PAYLOAD.write_plan(&request, &[]).unwrap();
     assert!(VulkanPlugin::deserialize(&handle, &bare).is_ok());
+}
+
+#[test]
+fn tiles_of_every_rank_compute_the_same_product_in_other_ways() {
+    let Some(handle) = handle() else { return };
+    let [m, n, k] = [100, 72, 40];
+    let product = Matmul { a: 1, b: 2, c: 3 }.into();
+    let graph = graph(&[(1, &[1, m, k]), (2, &[1, k, n]), (3, &[1, m, n])], vec![product]);
+    let [a, b] = [(m * k, 1), (k * n, 2)].map(|(count, seed)| numbers(count as usize, seed));
+    let [n, k] = [n as usize, k as usize];
+    let of = |row: &[f32], column: usize| -> f64 {
+        row.iter().enumerate().map(|(i, x)| f64::from(*x) * f64::from(b[i * n + column])).sum()
+    };
+    let expected: Vec<f64> = a.chunks(k).flat_map(|row| (0..n).map(move |column| of(row, column))).collect();
+    let mut ways = HashSet::new();
+    for rank in [0, 1, 2, MOST_TILES] {
+        let knobs = [KnobSetting { knob_id: TILES.to_owned(), value: rank.into() }];
+        let plan = VulkanPlugin::plan(&handle, 0, &graph, &knobs).unwrap();
+        ways.insert(VulkanPlugin::describe(&plan).unwrap()[0].kernel.clone());
+        let mut arrays = [(1, a.clone()), (2, b.clone()), (3, vec![0.0; expected.len()])];
+        execute(&handle, &plan, &mut arrays);
+        for (place, (got, expected)) in arrays[2].1.iter().zip(&expected).enumerate() {
+            assert!((f64::from(*got) - expected).abs() < 1e-4, "{rank} {place}: {got} {expected}");
+        }
+    }
+    assert!(ways.len() > 2, "{ways:?}");
 }
 
 #[test]
