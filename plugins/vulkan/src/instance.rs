@@ -249,7 +249,8 @@ pub fn close(number: usize) -> Result<(), PluginError> {
         if !gpu.device.is_own() {
             let lacks = Some("the program took it back".to_owned());
             listed.properties = Arc::new(Properties { lacks, ..(*listed.properties).clone() });
-            let _ = CHOSEN.compare_exchange(number.saturating_add(2), 1, Ordering::Relaxed, Ordering::Relaxed);
+            let _ =
+                CHOSEN.compare_exchange(number.saturating_add(2), 1, Ordering::Relaxed, Ordering::Relaxed);
         }
         Ok(listed.opened.take())
     })?;
@@ -259,9 +260,7 @@ pub fn close(number: usize) -> Result<(), PluginError> {
 }
 
 fn no_device(number: usize, count: usize) -> PluginError {
-    PluginError::bad_param(format!(
-        "the device is {number}, expected less than the {count} of this process"
-    ))
+    PluginError::bad_param(format!("the device is {number}, expected less than the {count} of this process"))
 }
 
 /// Adds a device that a program opened, and returns its number.

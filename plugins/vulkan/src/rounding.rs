@@ -76,7 +76,56 @@ fn kernel(target: &Target, count: usize) -> Kernel {
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+
     use super::*;
+    use crate::instance;
+
+    /// A number of each kind for halves: also ties, subnormal ones, those that become 0 or infinity, and numbers that are none.
+    fn near_halves() -> Vec<f32> {
+        let upper = (0..=0x7f_u32).flat_map(|power| {
+            [0, 0x1000, 0x2000, 0x3000, 0x7f_e000, 0x7f_f000].map(|low| power * 2 << 23 | low)
+        });
+        let close = upper.flat_map(|bits| [bits.saturating_sub(1), bits, bits + 1]);
+        let small = (0..64).map(|place| ((place as f32 + 0.5) * 2_f32.powi(-24)).to_bits());
+        let others = [65504_f32, 65519.996, 65520.0, 65536.0, f32::MAX, f32::INFINITY].map(f32::to_bits);
+        let random = (0..4096_u32).map(|place| place.wrapping_mul(0x9e37_79b9) & 0x0fff_ffff | 0x3000_0000);
+        let bits = close.chain(small).chain(others).chain(random).chain([f32::NAN.to_bits(), 0x7f80_0001]);
+        let mut all: Vec<f32> = bits.flat_map(|bits| [bits, bits | 1 << 31]).map(f32::from_bits).collect();
+        all.truncate(all.len() / LANES * LANES);
+        all
+    }
+
+    #[test]
+    fn halves_and_bfloats_between_operations_are_rounded_to_the_nearest() {
+        let Ok(gpu) = instance::device(0) else { return };
+        let numbers = near_halves();
+        for scalar in [Scalar::F16, Scalar::Bf16] {
+            let target = target(&gpu.device.properties, Vec::new());
+            let mut b = Builder::new("between", target.subgroup, &target);
+            let [from, to] = [b.pointer(Scalar::F32), b.output(Scalar::F32)];
+            let (thread, threads) = (b.index(Index::Thread), target.subgroup as usize);
+            b.for_range(thread, numbers.len() / LANES, threads, |b, item| {
+                let place = b.mul(item, LANES);
+                let floats = b.load_vector(Memory::Global(from), place, LANES);
+                let rounded = b.convert(floats, scalar);
+                let back = b.convert(rounded, Scalar::F32);
+                b.store(Memory::Global(to), place, back);
+            });
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let own = crate::trust::features(&gpu);
+            let got = execute_with(&gpu, &own, &b.finish(), &[bytes], numbers.len()).unwrap();
+            for (number, got) in numbers.iter().zip(got.into_iter().map(f32::from_bits)) {
+                let expected = match scalar {
+                    Scalar::F16 => f16::from_f32(*number).to_f32(),
+                    _ => bf16::from_f32(*number).to_f32(),
+                };
+                let is_same = got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan();
+                let is_flushed = number.is_subnormal() && got == 0.0;
+                assert!(is_same || is_flushed, "{scalar:?} {number:e}: {got:e}, expected {expected:e}");
+            }
+        }
+    }
 
     #[test]
     fn wrong_roundings_are_noticed() {

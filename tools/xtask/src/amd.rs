@@ -23,11 +23,12 @@ use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::rust_tests;
 use crate::steps::{Check, Steps, Took};
-use crate::userland::{Contents, Userland};
+use crate::userland::{Contents, NEWEST, Userland};
 use crate::workspace::Workspace;
 
 /// The userland's packages.
 const CONTENTS: Contents = Contents {
+    suite: NEWEST,
     packages: &[
         "libmiopen1",
         "libmiopen-dev",

@@ -11,10 +11,11 @@ use crate::cache;
 use crate::install::ENGINES;
 use crate::process::{run, run_within};
 use crate::steps::Steps;
-use crate::userland::{Contents, Userland};
+use crate::userland::{Contents, NEWEST, Userland};
 use crate::workspace::Workspace;
 
 const CONTENTS: Contents = Contents {
+    suite: NEWEST,
     packages: &[
         "rustc",
         "cargo",

@@ -1,4 +1,4 @@
-//! A chroot folder with Debian's current suite and some packages, created once for all clones.
+//! A chroot folder with a suite of Debian and some packages, created once for all clones.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,13 +9,15 @@ use crate::cache;
 use crate::process::{command, exists, run};
 use crate::tools::{self, Tool};
 
-/// The suite, which has the newest of everything.
-const SUITE: &str = "sid";
+/// The suite that has the newest of everything.
+pub const NEWEST: &str = "sid";
 
 const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
 
 /// The contents of a userland.
 pub struct Contents {
+    /// Debian's suite.
+    pub suite: &'static str,
     /// The packages besides the minimal system.
     pub packages: &'static [&'static str],
     /// Another architecture whose packages are among them.
@@ -102,7 +104,9 @@ impl Userland {
             )));
         }
         fs::write(self.begun(), "made by cargo xtask\n")?;
-        run(command("debootstrap", ["--variant=minbase", SUITE]).arg(&self.folder).arg(mirror))?;
+        run(command("debootstrap", ["--variant=minbase", self.contents.suite])
+            .arg(&self.folder)
+            .arg(mirror))?;
         if let Some(architecture) = self.contents.foreign {
             run(&mut self.command(&["dpkg", "--add-architecture", architecture]))?;
             // A mirror's lists may have expired; debootstrap ignores that, too.

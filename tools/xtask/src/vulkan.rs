@@ -1,5 +1,6 @@
 //! `cargo xtask vulkan-test`: tests the engine for any GPU on the device that is there, a software one if there is no other.
 
+mod families;
 mod programs;
 mod watched;
 
@@ -43,13 +44,6 @@ const MOST: usize = 16;
 
 /// The variable that names the device.
 const DEVICE: &str = "HIPDNN_VULKAN_DEVICE";
-
-/// Random graphs whose kernels are compiled for AMD's GPUs, beside those of the cases, and the program that does it.
-const COMPILED: &str = "--random=1000";
-const COMPILER: &str = "vulkan_compile";
-
-/// AMD's GPUs whose code Mesa writes without one: of 32 and of 64 threads in a subgroup.
-const FAMILIES: [&str; 2] = ["GFX1100", "VEGA20"];
 
 /// Of one process. A driver in software compiles for two seconds for each case.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
@@ -106,26 +100,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
                 Ok(passed(&parts))
             });
         }
-        let graphs = folder.join("graphs");
-        let written = steps.run("every graph as a file, and the program that compiles them", || {
-            let _ = std::fs::remove_dir_all(&graphs);
-            let mut write = command(&program, ["--vulkan-graphs"]);
-            run(write.arg(&graphs).arg(COMPILED).args(words))?;
-            let parts = ["build", "-p", "hipdnn-vulkan-plugin", "--example", COMPILER];
-            run(&mut workspace.release(parts)).map(|_| String::new())
-        });
-        for family in FAMILIES.into_iter().filter(|_| written) {
-            steps.run(&format!("every kernel compiled for {family} by Mesa, without the device"), || {
-                let mut compiled = command(workspace.release_dir().join("examples").join(COMPILER), [""; 0]);
-                compiled.arg(&graphs).env("RADV_FORCE_FAMILY", family);
-                let file = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json";
-                if !Path::new(file).exists() {
-                    return Ok(format!("left out: no {file}"));
-                }
-                compiled.env("VK_DRIVER_FILES", file).env("VK_ICD_FILENAMES", file);
-                checked(&mut compiled).map(|text| rows(&text))
-            });
-        }
+        families::run_all(workspace, words, &mut steps);
     }
     steps.summary()
 }
@@ -175,11 +150,6 @@ fn is_software() -> bool {
 
 fn checked(program: &mut Command) -> Result<String, Failure> {
     run_within(program, LIMIT)
-}
-
-/// What the program says of each kind of kernels.
-fn rows(text: &str) -> String {
-    text.lines().skip_while(|line| !line.starts_with("device,")).collect::<Vec<_>>().join("\n")
 }
 
 /// How many cases all parts passed.

@@ -42,6 +42,7 @@ function_table! {
                 from: *const c_void,
                 bytes: usize
             ) -> c_int;
+            fn hipdnnVulkanCopy_ext(device: c_int, to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
             fn hipdnnVulkanSynchronize_ext(device: c_int) -> c_int;
         }
         optional {}
@@ -126,11 +127,11 @@ impl Place<'_> {
 pub(super) struct Memory<'a> {
     place: Place<'a>,
     pub(super) pointer: *mut c_void,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl<'a> Memory<'a> {
-    fn new(place: Place<'a>, bytes: usize) -> Result<Self, Failure> {
+    pub(super) fn new(place: Place<'a>, bytes: usize) -> Result<Self, Failure> {
         Ok(Self { place, pointer: place.allocate(bytes)?, bytes })
     }
 
@@ -141,7 +142,7 @@ impl<'a> Memory<'a> {
         Ok(memory)
     }
 
-    fn content(&self) -> Result<Vec<u8>, Failure> {
+    pub(super) fn content(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; self.bytes];
         // SAFETY: the memory is the place's and has as many bytes.
         unsafe { self.place.download(&mut bytes, self.pointer) }?;

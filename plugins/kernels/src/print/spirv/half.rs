@@ -19,6 +19,10 @@ impl Printer<'_> {
 
     /// A half of a word as a float, by its type.
     pub(super) fn float_of_half(&mut self, scalar: Scalar, word: Word, place: u32) -> Word {
+        // Drivers leave out a conversion to halves and back: NVIDIA's does on an H200.
+        if let Some(float) = self.origins.get(&word).and_then(|floats| floats.get(place as usize)).copied() {
+            return self.rounded_float(scalar, float);
+        }
         if scalar == Scalar::Bf16 {
             let bits = match place {
                 0 => self.whole(Op::ShiftLeftLogical, word, 16),
@@ -66,7 +70,9 @@ impl Printer<'_> {
             self.need_bfloats();
             let pair = self.op(Op::CompositeConstruct, Kind::Pair(32), &[low, high]);
             let bfloats = self.op(Op::FConvert, Kind::BfloatPair, &[pair]);
-            return self.op(Op::Bitcast, U32, &[bfloats]);
+            let word = self.op(Op::Bitcast, U32, &[bfloats]);
+            self.origins.insert(word, [low, high]);
+            return word;
         }
         if scalar == Scalar::Bf16 {
             let [low, high] = [low, high].map(|x| self.rounded_bfloat(x));
@@ -78,7 +84,40 @@ impl Printer<'_> {
         self.need(Capability::RoundingModeRTE);
         let pair = self.op(Op::CompositeConstruct, Kind::Pair(32), &[low, high]);
         let halves = self.op(Op::FConvert, Kind::Pair(16), &[pair]);
-        self.op(Op::Bitcast, U32, &[halves])
+        let word = self.op(Op::Bitcast, U32, &[halves]);
+        self.origins.insert(word, [low, high]);
+        word
+    }
+
+    /// A float rounded to the nearest half or bfloat, ties to even, in operations that no compiler leaves out.
+    fn rounded_float(&mut self, scalar: Scalar, x: Word) -> Word {
+        if scalar == Scalar::Bf16 {
+            let bits = self.rounded_bfloat(x);
+            let bits = self.whole(Op::BitwiseAnd, bits, UPPER);
+            return self.op(Op::Bitcast, F32, &[bits]);
+        }
+        let bits = self.op(Op::Bitcast, U32, &[x]);
+        let sign = self.whole(Op::BitwiseAnd, bits, 0x8000_0000);
+        // A sum with 2^13 times the power of two below it is rounded where halves are; for subnormal ones with 2^-1.
+        let power = self.whole(Op::BitwiseAnd, bits, 0x7f80_0000);
+        let [least, most] = [0x3880_0000, 0x4780_0000].map(|number| self.int(number));
+        let power = self.glsl(GlslStd450Op::UClamp, U32, &[power, least, most]);
+        let power = self.whole(Op::IAdd, power, 13 << 23);
+        let large = self.op(Op::BitwiseOr, U32, &[power, sign]);
+        let large = self.op(Op::Bitcast, F32, &[large]);
+        let sum = self.op(Op::FAdd, F32, &[x, large]);
+        let sum = self.exact(sum);
+        let near = self.op(Op::FSub, F32, &[sum, large]);
+        let near = self.exact(near);
+        let size = self.glsl(GlslStd450Op::FAbs, F32, &[near]);
+        let last = self.real(F32, 65504.0);
+        let is_beyond = self.op(Op::FOrdGreaterThan, Kind::Bool, &[size, last]);
+        let own = self.op(Op::Bitcast, U32, &[near]);
+        let infinity = self.int(0x7f80_0000);
+        let own = self.op(Op::Select, U32, &[is_beyond, infinity, own]);
+        // Also of a zero.
+        let own = self.op(Op::BitwiseOr, U32, &[own, sign]);
+        self.op(Op::Bitcast, F32, &[own])
     }
 
     /// A float rounded to a half or a bfloat.

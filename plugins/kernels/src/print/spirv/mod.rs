@@ -134,6 +134,8 @@ pub(super) struct Printer<'a> {
     halves: HashMap<u32, (Word, u32)>,
     /// The float that a half is rounded from where it is used.
     rounded: HashMap<u32, Word>,
+    /// The floats that the halves of a word were rounded from.
+    origins: HashMap<Word, [Word; 2]>,
     locals: Vec<Vec<(Word, Kind)>>,
     tiles: Vec<Vec<(Word, Kind)>>,
 }
@@ -167,6 +169,7 @@ impl<'a> Printer<'a> {
             packed: HashMap::new(),
             halves: HashMap::new(),
             rounded: HashMap::new(),
+            origins: HashMap::new(),
             values: vec![Vec::new(); kernel.values.len()],
             locals: Vec::new(),
             tiles: Vec::new(),

@@ -426,3 +426,27 @@ fn pairs_of_bfloats_are_rounded_at_once_where_the_device_has_the_type() {
         assert_eq!(count(&kernel, &with, Op::Select), 0);
     }
 }
+
+#[test]
+fn a_rounding_between_operations_is_not_left_to_conversions() {
+    for (scalar, lanes) in [(Scalar::F16, 1), (Scalar::F16, 8), (Scalar::Bf16, 1), (Scalar::Bf16, 8)] {
+        let mut b = Builder::new("rounded", 64, &target());
+        let [x, y] = [b.pointer(Scalar::F32), b.output(Scalar::F32)];
+        let place = b.number(0);
+        let own = b.load_vector(Memory::Global(x), place, lanes);
+        let half = b.convert(own, scalar);
+        let back = b.convert(half, Scalar::F32);
+        b.store(Memory::Global(y), place, back);
+        let kernel = b.finish();
+        let features = Features { shader_bfloat16_type: knows("2025.2"), ..ALL };
+        validate(&print(&kernel, &features).unwrap().words).unwrap();
+        let module = rspirv::dr::load_words(print(&kernel, &features).unwrap().words).unwrap();
+        let unpacks = |instruction: &&rspirv::dr::Instruction| {
+            let op = Operand::LiteralExtInstInteger(rspirv::spirv::GlslStd450Op::UnpackHalf2x16 as u32);
+            instruction.operands.contains(&op)
+        };
+        assert_eq!(module.all_inst_iter().filter(unpacks).count(), 0, "{scalar:?} {lanes}");
+        let rounds = if scalar == Scalar::F16 { Op::FSub } else { Op::BitFieldUExtract };
+        assert_eq!(count(&kernel, &features, rounds), lanes, "{scalar:?}");
+    }
+}
