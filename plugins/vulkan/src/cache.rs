@@ -1,9 +1,12 @@
 //! What drivers made of modules, kept in files for later processes: a file for each module, as other engines keep compiled kernels.
 //!
+//! The oldest are removed when all of them are too large: a program may have any number of shapes.
+//!
 //! With one cache for a whole device, processes would overwrite each other's, and each plan would read or write that of all others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hipdnn_kernels::print::spirv::Spirv;
 use hipdnn_plugin_sdk::hash::Fnv1a;
@@ -19,6 +22,10 @@ const PAYLOAD: Payload = Payload { mark: *b"HVKC", version: 1, owner: "the cache
 
 /// Bytes of the largest file.
 const MOST: u64 = 16 << 20;
+
+/// Bytes of all files, and after how many new ones they are counted.
+const MOST_ALL: u64 = 1 << 30;
+const NEW: u32 = 64;
 
 /// The place of a module's file.
 struct File {
@@ -61,6 +68,12 @@ impl File {
         }
         if let Err(reason) = cached_file::store(&PAYLOAD, &self.path, &self.key, data) {
             log::warn(format_args!("compiled kernels are not kept: {reason}"));
+        }
+        static STORED: AtomicU32 = AtomicU32::new(0);
+        if STORED.fetch_add(1, Ordering::Relaxed).is_multiple_of(NEW)
+            && let Some(folder) = self.path.parent()
+        {
+            cached_file::trim(folder, MOST_ALL);
         }
     }
 }
