@@ -84,7 +84,7 @@ mod tests {
     /// A number of each kind for halves: also ties, subnormal ones, those that become 0 or infinity, and numbers that are none.
     fn near_halves() -> Vec<f32> {
         let upper = (0..=0x7f_u32).flat_map(|power| {
-            [0, 0x1000, 0x2000, 0x3000, 0x7f_e000, 0x7f_f000].map(|low| power * 2 << 23 | low)
+            [0, 0x1000, 0x2000, 0x3000, 0x7f_e000, 0x7f_f000].map(|low| ((power * 2) << 23) | low)
         });
         let close = upper.flat_map(|bits| [bits.saturating_sub(1), bits, bits + 1]);
         let small = (0..64).map(|place| ((place as f32 + 0.5) * 2_f32.powi(-24)).to_bits());
