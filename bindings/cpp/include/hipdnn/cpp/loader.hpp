@@ -43,6 +43,8 @@ namespace detail
     USE(hipdnnGetLastErrorString)                        \
     USE(hipdnnBackendCreateAndDeserializeGraph_ext)      \
     USE(hipdnnBackendGetSerializedBinaryGraph_ext)       \
+    USE(hipdnnBackendGetSerializedBinaryGraphAndPlan_ext) \
+    USE(hipdnnBackendGetSerializedBinaryContents_ext)    \
     USE(hipdnnBackendGetSerializedJsonGraph_ext)         \
     USE(hipdnnBackendCreateAndDeserializeJsonGraph_ext)  \
     USE(hipdnnBackendGetSerializedExecutionPlan_ext)     \

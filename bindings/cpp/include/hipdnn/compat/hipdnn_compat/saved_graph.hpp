@@ -38,9 +38,16 @@ public:
             return Base::serialize(bytes);
         }
         size_t size = 0;
-        HIPDNN_CPP_TRY(get(*plan, 0, size, nullptr));
+        const hipdnnStatus_t told = get(*plan, 0, size, nullptr);
+        // A library without the function saves no plans.
+        if (told == HIPDNN_STATUS_VERSION_MISMATCH)
+        {
+            return Base::serialize(bytes);
+        }
+        HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(told, "serializing the graph and its plan"));
         bytes.resize(size);
-        HIPDNN_CPP_TRY(get(*plan, size, size, bytes.data()));
+        HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(get(*plan, size, size, bytes.data()),
+                                                       "serializing the graph and its plan"));
         bytes.resize(size);
         return {};
     }
@@ -55,9 +62,13 @@ public:
     {
         HIPDNN_CPP_TRY(Base::deserialize(handle, bytes));
         int contents = 0;
-        HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(
-            HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryContents_ext)(bytes.data(), bytes.size(), &contents),
-            "loading the graph"));
+        const hipdnnStatus_t told =
+            HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryContents_ext)(bytes.data(), bytes.size(), &contents);
+        // A library without the function saves no plans.
+        if (told != HIPDNN_STATUS_VERSION_MISMATCH)
+        {
+            HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(told, "loading the graph"));
+        }
         if (handle == nullptr || (contents & HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN) == 0)
         {
             return {};
@@ -103,11 +114,10 @@ private:
                std::count(notes.begin(), notes.end(), saves) != 0;
     }
 
-    ::hipdnn::Error get(const Plan& plan, size_t room, size_t& size, uint8_t* bytes) const
+    hipdnnStatus_t get(const Plan& plan, size_t room, size_t& size, uint8_t* bytes) const
     {
-        return ::hipdnn::detail::backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraphAndPlan_ext)(
-                                                   this->_graph.get(), plan.plan.get(), room, &size, bytes),
-                                               "serializing the graph and its plan");
+        return HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraphAndPlan_ext)(this->_graph.get(), plan.plan.get(),
+                                                                                 room, &size, bytes);
     }
 
     template <typename Self, typename Json>
