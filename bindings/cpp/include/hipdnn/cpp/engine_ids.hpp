@@ -13,7 +13,7 @@ namespace hipdnn
 {
 
 /** The id of an engine with this name. */
-inline int64_t engine_name_to_id(std::string_view name)
+constexpr int64_t engine_name_to_id(std::string_view name)
 {
     uint64_t hash = 0xcbf29ce484222325U;
     for (const char c : name)

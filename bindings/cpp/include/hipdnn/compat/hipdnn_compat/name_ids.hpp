@@ -6,22 +6,13 @@
  */
 #pragma once
 
-#include <cstdint>
-#include <string_view>
+#include "../../cpp/engine_ids.hpp"
 
 namespace hipdnn_compat
 {
 
 /** The number of a name, 0 if it is empty. */
-constexpr int64_t name_to_id(std::string_view name)
-{
-    uint64_t hash = 0xcbf29ce484222325U;
-    for (const char c : name)
-    {
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    }
-    return name.empty() ? 0 : static_cast<int64_t>(hash);
-}
+constexpr int64_t name_to_id(std::string_view name) { return name.empty() ? 0 : ::hipdnn::engine_name_to_id(name); }
 
 constexpr std::string_view text_of(const char* name) { return name == nullptr ? std::string_view() : name; }
 
