@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::conv::geometry::{Block, Strides};
+use crate::conv::operands::Operands;
 use crate::gemm::tile::{RegisterEpilogue, TileFunction};
 use crate::pointwise::Epilogue;
 use crate::pointwise::activation::Activation;
@@ -39,6 +40,25 @@ impl ChannelEpilogue {
     /// A chain of operations as such an epilogue, if it has no activation but a clip.
     pub(crate) fn without_function<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         Self::of::<T>(epilogue, spatial).filter(|channel_epilogue| channel_epilogue.activation.is_none())
+    }
+
+    /// The epilogue, if the output has its channels last and the dtype of the sums, and bias and residual are rows of channels.
+    pub(crate) fn of_rows<T: Float>(
+        operands: &Operands,
+        is_same: bool,
+        spatial: usize,
+        epilogue: Option<&Epilogue>,
+    ) -> Option<Self> {
+        if !is_same || operands.output.strides.channel != 1 {
+            return None;
+        }
+        let form = match epilogue {
+            None => Self::default(),
+            Some(epilogue) => Self::of::<T>(epilogue, spatial)?,
+        };
+        let are_rows = form.bias.is_none_or(|(_, stride)| stride == 1)
+            && form.residual.is_none_or(|(_, strides)| strides.channel == 1);
+        are_rows.then_some(form)
     }
 
     /// A chain of operations as such an epilogue; `None` if it has another form, or stores an intermediate

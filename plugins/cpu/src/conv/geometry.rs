@@ -26,6 +26,16 @@ pub(crate) struct Windows {
     pub(crate) taps: Vec<[isize; 3]>,
 }
 
+impl Windows {
+    /// Whether taps meet each element between outputs along every dimension, so that planes of a stride of 1 are no larger.
+    pub(crate) fn meet_all_elements(&self) -> bool {
+        let meets = |i: usize, rest: isize| {
+            self.taps.iter().any(|tap| tap[i].rem_euclid(self.stride[i] as isize) == rest)
+        };
+        (0..3).all(|i| (0..self.stride[i] as isize).all(|rest| meets(i, rest)))
+    }
+}
+
 /// Strides of a tensor, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Strides {
@@ -102,6 +112,11 @@ pub(crate) struct Geometry {
     pub(crate) plane: usize,
     /// Whether some output meets a tap in the padding.
     pub(crate) padded: bool,
+}
+
+/// How far some outputs reach with a stride.
+fn spread(size: [usize; 3], stride: [usize; 3]) -> [usize; 3] {
+    [0, 1, 2].each(|i| (size[i] - 1) * stride[i] + 1)
 }
 
 /// `ceil(a / b)` for positive b.
@@ -256,6 +271,21 @@ impl Geometry {
         }
         let smaller = Self::new(&self.windows, false, images, size, 1);
         (vectors(&smaller) * 8 <= vectors(self) * 9).then_some(smaller)
+    }
+
+    /// The planes of the same inputs for a stride of 1, where the stride is one of outputs.
+    pub(crate) fn unstrided(&self) -> Self {
+        let Windows { output, stride, .. } = &self.windows;
+        let (images, size) = self.block;
+        let windows = Windows { output: spread(*output, *stride), stride: [1; 3], ..self.windows.clone() };
+        Self::new(&windows, false, images, spread(size, *stride), 1)
+    }
+
+    /// A block of this geometry in the [`Self::unstrided`] one.
+    pub(crate) fn unstrided_block(&self, block: &Block) -> Block {
+        let stride = self.windows.stride;
+        let origin = [0, 1, 2].each(|i| block.origin[i] * stride[i]);
+        Block { origin, size: spread(block.size, stride), ..*block }
     }
 
     /// Columns of the largest block.

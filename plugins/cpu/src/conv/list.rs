@@ -22,6 +22,7 @@ use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::interleaved;
 use crate::conv::invariant;
 use crate::conv::problem::{Problem, is_direct, terms};
+use crate::conv::winograd::channels_last::problem::ChannelsLast;
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::kernel::form;
 use crate::conv::winograd::problem::Winograd;
@@ -432,7 +433,10 @@ fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<
 
 fn make_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let (operands, spatial) = (p.operands()?, p.convolution.spatial);
-    boxed(|| Winograd::<T>::plan(operands, OUTPUTS, p.isa, p.settings, spatial, p.epilogue))
+    match ChannelsLast::<T>::epilogue(operands, spatial, p.epilogue.as_ref()) {
+        Some(epilogue) => boxed(|| ChannelsLast::<T>::plan(operands, OUTPUTS, p.isa, p.settings, epilogue)),
+        _ => boxed(|| Winograd::<T>::plan(operands, OUTPUTS, p.isa, p.settings, spatial, p.epilogue)),
+    }
 }
 
 fn supports_im2col<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {

@@ -123,11 +123,11 @@ pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
     operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
 }
 
-/// See [`Geometry::fill`].
+/// See [`Geometry::fill`], or [`Geometry::fill_channels_last`].
 ///
 /// # Safety
-/// As [`Geometry::fill`].
-pub(crate) unsafe fn fill<S: Stored, T: Float>(
+/// As that function.
+pub(crate) unsafe fn fill<S: Stored, T: Float, const CHANNELS_LAST: bool>(
     geometry: &Geometry,
     block: &Block,
     from: *const u8,
@@ -135,8 +135,14 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
     channels: usize,
     planes: *mut T,
 ) {
-    // SAFETY: block, strides and planes satisfy the contract of `Geometry::fill`, which this function repeats.
-    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
+    // SAFETY: block, strides and planes satisfy the contract of either function, which this function repeats.
+    unsafe {
+        if CHANNELS_LAST {
+            geometry.fill_channels_last::<S, T>(block, from, strides, channels, planes);
+        } else {
+            geometry.fill::<S, T>(block, from, strides, channels, planes);
+        }
+    }
 }
 
 /// See [`store_tile`].
@@ -206,11 +212,13 @@ fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
     format!("{argument}: data type is {}, expected float, double, half, bfloat16{also}", data_type.name())
 }
 
-/// The routine that fills planes from a dtype, and the size of an element.
-pub(crate) fn fill_of<T: Float>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
-    Ok(with_stored!(data_type, S => (fill::<S, T>, size_of::<S>()), other => match other {
-        DataType::Int8 => (fill::<i8, T>, size_of::<i8>()),
-        DataType::Uint8 => (fill::<u8, T>, size_of::<u8>()),
+/// The routine that fills planes, which may have their channels last, from a dtype, and the size of an element.
+pub(crate) fn fill_of<T: Float, const CHANNELS_LAST: bool>(
+    data_type: DataType,
+) -> Result<(Fill<T>, usize), Refusal> {
+    Ok(with_stored!(data_type, S => (fill::<S, T, CHANNELS_LAST>, size_of::<S>()), other => match other {
+        DataType::Int8 => (fill::<i8, T, CHANNELS_LAST>, size_of::<i8>()),
+        DataType::Uint8 => (fill::<u8, T, CHANNELS_LAST>, size_of::<u8>()),
         other => return Err(is_other("input", other, ", int8 or uint8")),
     }))
 }

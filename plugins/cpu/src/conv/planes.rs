@@ -117,6 +117,35 @@ impl Geometry {
         }
     }
 
+    /// The same from a tensor with its channels last, into planes with their channels last.
+    ///
+    /// # Safety
+    /// As [`Geometry::fill`], with a stride of channels of 1.
+    pub(crate) unsafe fn fill_channels_last<S: Stored, T: Float>(
+        &self,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut T,
+    ) {
+        let from = from.cast::<S>();
+        // SAFETY: the planes have room for all channels; the runs are inside the tensor and the planes.
+        unsafe {
+            planes.write_bytes(0, channels * self.channel());
+            self.input_runs(block, strides, |source, target, stride, len| {
+                let (from, to) = (from.add(source), planes.add(target * channels));
+                if stride == channels {
+                    load_run::<S, T>(from.cast(), 1, to, len * channels);
+                } else {
+                    for i in 0..len {
+                        load_run::<S, T>(from.add(i * stride).cast(), 1, to.add(i * channels), channels);
+                    }
+                }
+            });
+        }
+    }
+
     /// The same with pairs of channels packed into words, the first in the lower half; a missing second
     /// channel is zero.
     ///

@@ -89,7 +89,7 @@ impl<'a> Problem<'a> {
             Direction::BackwardData => spatial.backward_data()?,
             Direction::BackwardFilter => return Err("it is backward weights".to_owned()),
         };
-        fill_of::<f32>(operands.input.data_type)?;
+        fill_of::<f32, false>(operands.input.data_type)?;
         pack_of::<f32>(operands.weights.data_type)?;
         store_of::<f32>(operands.output.data_type)?;
         Ok(operands)
@@ -107,7 +107,7 @@ impl<'a> Problem<'a> {
 
 /// Whether algorithms read (or write, for a result) elements of a dtype. Others are converted.
 pub(crate) fn is_direct(data_type: DataType, is_result: bool) -> bool {
-    fill_of::<f32>(data_type).is_ok() || is_result && store_of::<f32>(data_type).is_ok()
+    fill_of::<f32, false>(data_type).is_ok() || is_result && store_of::<f32>(data_type).is_ok()
 }
 
 /// The number of products in a sum.

@@ -74,6 +74,15 @@ fn compute<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(tile: &
     }
     let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
     let (taps, mut left) = (tile.taps, tile.depth);
+    if A::TAPS && unrolls::<R>(MR) && tile.tap_stride > 0 {
+        for (index, tap) in taps.iter().enumerate() {
+            position.at = *tap;
+            position.b = tile.b.wrapping_add(index * tile.tap_stride);
+            // SAFETY: `run_tile` is called with `depth` adjacent terms of both operands for each tap.
+            unsafe { position.multiply::<R, MR, NR, false>(left, &[0], [1, NR * R::LANES], &mut acc) };
+        }
+        left = 0;
+    }
     while left > 0 {
         let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
         left -= run;
@@ -131,7 +140,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
     {
         let is_adjacent =
             if A::TAPS { a_stride == 1 } else { A::next(0, 2) == 1 } && b_stride == NR * R::LANES;
-        let is_unrolled = size_of::<R>() == BYTES_OF_SIXTEEN && MR >= HIDING_ROWS && self.keep.is_null();
+        let is_unrolled = unrolls::<R>(MR) && self.keep.is_null();
         let mut left = run;
         if let ([tap], true, true) = (taps.as_ref(), is_unrolled, is_adjacent) {
             let (of_a, of_b) = if A::TAPS { (*tap, 0) } else { (0, *tap) };
@@ -187,8 +196,13 @@ impl<A, T: Copy + 'static> Position<A, T> {
     }
 }
 
+/// Whether loops of a register type and a number of rows add [`UNROLLED`] adjacent terms in an iteration.
+pub(crate) const fn unrolls<R: Register>(rows: usize) -> bool {
+    size_of::<R>() == BYTES_OF_SIXTEEN && rows >= HIDING_ROWS
+}
+
 /// Terms in an iteration of loops with few registers. Few iterations are predicted to the last one, and cost few other instructions.
-const UNROLLED: usize = 8;
+pub(crate) const UNROLLED: usize = 8;
 
 /// Adds the products of eight terms that are adjacent in both operands.
 ///
@@ -248,7 +262,7 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
     for r in 0..MR {
         // SAFETY: this function requires the instructions and the term.
         let a = unsafe { a.get(r, at) };
-        if size_of::<R>() == BYTES_OF_SIXTEEN && MR * NR + NR + 1 == REGISTERS {
+        if size_of::<R>() == BYTES_OF_SIXTEEN && MR * NR + NR + 2 >= REGISTERS {
             // A later row's value, read earlier, has no register: an accumulator would pass through memory.
             for v in 0..NR {
                 acc[r][v] = acc[r][v].add_product_in_order(a, b[v]);

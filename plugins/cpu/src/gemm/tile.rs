@@ -29,6 +29,9 @@ pub(crate) struct Tile<'a, T> {
     /// Offset of each tap in the operand that is read in place: a single 0 for matrices. That is operand B,
     /// or operand A for an [`Lhs`] with [`Lhs::TAPS`].
     pub(crate) taps: &'a [usize],
+    /// Stride of taps in operand B if the terms of a tap are adjacent in both operands, for an [`Lhs`] with [`Lhs::TAPS`]; 0 if
+    /// the taps of a term are adjacent in operand B.
+    pub(crate) tap_stride: usize,
     /// Offset of each row in operand A, for an [`Lhs`] with [`Lhs::TAPS`].
     pub(crate) rows: &'a [usize],
     /// Number of l.
@@ -87,6 +90,7 @@ impl<T> Tile<'_, T> {
         b: std::ptr::null(),
         b_stride: 0,
         taps: &[0],
+        tap_stride: 0,
         rows: &[],
         depth: 0,
         prefetches: false,

@@ -111,7 +111,7 @@ impl<T: Float> BackwardWeights<T> {
         let store_work = weights as f64 * (1 + image_workers) as f64;
         let store_workers = threads.workers(store_work, operands.groups * operands.rows);
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
-            S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+            S => (fill::<S, T, false>, size_of::<S>()), other => return Err(not_a_float(other)));
         let (spread, spread_size): (Spread<T>, _) = with_stored!(operands.gradient.data_type,
             S => (spread::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
         let store: Store<T> = with_stored!(operands.weights.data_type,

@@ -92,7 +92,7 @@ impl<T: Float> Direct<T> {
                     for c in 0..self.words {
                         // SAFETY: the panel has a weight for each channel, and the input the element that the tap meets.
                         unsafe {
-                            let weights = weights.add((c * self.taps.len() + tap) * width + first);
+                            let weights = weights.add(self.weight(c, tap) + first);
                             let value = columns
                                 .add(c * self.channel_stride + tap_offset + pixel_offset)
                                 .read_unaligned();

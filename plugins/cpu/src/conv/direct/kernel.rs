@@ -15,7 +15,6 @@ use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, is_shared, pays};
 use crate::gemm::accumulator::Accumulator;
-use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
@@ -117,6 +116,15 @@ fn divided(
     best
 }
 
+/// The length of runs of taps whose `words` terms each follow one another; 1 if they have different lengths.
+fn adjacent_taps(taps: &[usize], words: usize) -> usize {
+    let are_adjacent = |pair: &[usize]| pair[1] == pair[0] + words;
+    let run = 1 + taps.windows(2).take_while(|pair| are_adjacent(pair)).count();
+    let are_runs =
+        taps.len().is_multiple_of(run) && taps.chunks(run).all(|taps| taps.windows(2).all(are_adjacent));
+    if are_runs { run } else { 1 }
+}
+
 impl<T: Accumulator> Direct<T> {
     /// Plans the convolution with its epilogue.
     #[inline(never)]
@@ -144,10 +152,16 @@ impl<T: Accumulator> Direct<T> {
         let blocks = geometry.blocks() * operands.groups;
         let workers = threads.workers(time, blocks * chunks);
         let strides = operands.input.strides;
-        let (taps, channel_stride, stride) = if in_place {
+        let is_unstrided = scheme.channels_last && !in_place;
+        let filled = if is_unstrided { geometry.unstrided() } else { geometry.clone() };
+        let (taps, channel_stride, stride): (Vec<usize>, _, _) = if in_place {
             let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
             let [d, h, w] = [0, 1, 2].each(|i| strides.spatial[i] * windows.stride[i]);
             (windows.taps.iter().map(at).collect(), strides.channel, [d, h, w, strides.batch])
+        } else if scheme.channels_last {
+            let [d, h, w, image] = filled.plane_strides().map(|stride| stride * words);
+            let [of_d, of_h, of_w] = windows.stride;
+            (filled.taps().iter().map(|tap| tap * words).collect(), 1, [d * of_d, h * of_h, w * of_w, image])
         } else {
             (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
         };
@@ -157,22 +171,32 @@ impl<T: Accumulator> Direct<T> {
             }
             _ => None,
         };
-        let planes = if in_place { 0 } else { words * geometry.channel() };
+        let planes = if in_place { 0 } else { words * filled.channel() };
+        let run = if scheme.channels_last { adjacent_taps(&taps, words) } else { 1 };
         let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
         let form = settings.shares_weights.then(|| {
-            let form =
-                operands.form("direct", scheme.pack as usize).on(isa).and([kernel.width, terms, words]);
+            let form = operands.form("direct", scheme.pack as usize).on(isa).and([
+                kernel.width,
+                terms,
+                words,
+                usize::from(scheme.channels_last),
+            ]);
             form.and([panels, scheme.weights_size]).and(part.taps.iter().map(|tap| tap.1))
         });
         Ok(Self {
             // Channels-last tensors are read and written sequentially.
-            prefetches: scheme.in_registers.is_none() && (pays(&operands) || is_shared(&operands, workers)),
+            prefetches: scheme.in_registers.is_none()
+                && !scheme.channels_last
+                && (pays(&operands) || is_shared(&operands, workers)),
             operands,
             part,
             isa,
             geometry,
             in_place,
+            filled,
+            run,
+            runs: taps.iter().copied().step_by(run).collect(),
             taps,
             channel_stride,
             stride,
@@ -208,52 +232,6 @@ impl<T: Accumulator> Direct<T> {
             scratch.area::<T>(self.planes, workers),
             scratch.area::<T>(self.sums, workers),
         )
-    }
-
-    /// Elements of a packed panel.
-    fn panel(&self) -> usize {
-        self.scheme.kernel.width * self.words * self.taps.len()
-    }
-
-    /// Packs all weights.
-    ///
-    /// # Safety
-    /// `from` is the first weight; `to` is writable for all panels.
-    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
-        let Operands { channels, rows, groups, weights, .. } = &self.operands;
-        let shared = Shared([from.cast_mut(), to.cast()]);
-        let width = self.scheme.kernel.width;
-        let taps = &self.part.taps;
-        let in_order = self.scheme.terms == 1
-            && weights.channel == taps.len()
-            && taps.iter().enumerate().all(|(index, (_, offset))| index == *offset);
-        self.pack_workers.for_each_part(groups * self.panels, |_, index| {
-            let (group, panel) = (index / self.panels, index % self.panels);
-            let first = panel * width;
-            let from = group * weights.group + first * weights.row;
-            let copy = |offset: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
-                from: shared.get(0).wrapping_add((from + offset) * self.scheme.weights_size),
-                rows: terms,
-                row: stride,
-                columns: (rows - first).min(width),
-                column: weights.row,
-                width,
-                row_stride,
-            };
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
-            // packed by one worker.
-            unsafe {
-                let to = shared.get(1).cast::<T>().add(index * self.panel());
-                if in_order {
-                    (self.scheme.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
-                } else {
-                    for (tap, (_, offset)) in taps.iter().enumerate() {
-                        let copy = copy(*offset, *channels, weights.channel, taps.len() * width);
-                        (self.scheme.pack)(self.isa, &copy, to.add(tap * width));
-                    }
-                }
-            }
-        });
     }
 
     /// Where the outputs of a block are written and the residual is read, for prefetching.
@@ -466,7 +444,12 @@ impl<T: Accumulator> Kernel for Direct<T> {
                         let strides = &input.strides;
                         // SAFETY: the input covers the group, and each worker has its own planes.
                         unsafe {
-                            (self.scheme.fill)(&self.geometry, &block, from, strides, *channels, planes)
+                            let of_planes = if self.scheme.channels_last {
+                                self.geometry.unstrided_block(&block)
+                            } else {
+                                block
+                            };
+                            (self.scheme.fill)(&self.filled, &of_planes, from, strides, *channels, planes)
                         };
                         carried.filled = Some((group, block_number));
                     }

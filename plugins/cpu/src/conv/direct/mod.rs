@@ -3,6 +3,7 @@
 pub(crate) mod choice;
 pub(crate) mod correct;
 pub(crate) mod kernel;
+pub(crate) mod pack;
 pub(crate) mod problem;
 pub(crate) mod rows;
 pub(crate) mod scheme;

@@ -24,6 +24,8 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
     /// Input channels per packed word.
     pub(crate) terms: usize,
+    /// Whether the channels of a tap are adjacent in planes and packed weights, instead of the taps of a channel.
+    pub(crate) channels_last: bool,
     /// Whether the micro-kernel can read the input in place.
     pub(crate) is_readable: bool,
     pub(crate) fill: Fill<T>,
@@ -53,6 +55,11 @@ pub(crate) struct Direct<T: 'static> {
     /// The blocks, and the planes unless the input is read in place.
     pub(crate) geometry: Geometry,
     pub(crate) in_place: bool,
+    /// The geometry of the planes: for a stride of 1 if they have their channels last.
+    pub(crate) filled: Geometry,
+    /// Taps that are adjacent in what is read, as are then the terms of all of them; and the first tap of each such run.
+    pub(crate) run: usize,
+    pub(crate) runs: Vec<usize>,
     /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
     /// Packed words per tap: input channels of a group divided by the channels of a word.

@@ -14,30 +14,9 @@ use crate::conv::operands::Operands;
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{NextTiles, RegisterEpilogue, TileFunction};
-use crate::pointwise::Epilogue;
-use crate::simd::vector::Float;
 
 /// Elements of the largest tile, or two.
 const MAX_TILE: usize = 2 * MAX_PIXELS * MAX_WIDTH;
-
-/// The epilogue, if the output has its channels last and the dtype of the sums, and bias and residual are rows of channels.
-pub(super) fn epilogue<T: Float>(
-    operands: &Operands,
-    is_same: bool,
-    spatial: usize,
-    epilogue: Option<&Epilogue>,
-) -> Option<ChannelEpilogue> {
-    if !is_same || operands.output.strides.channel != 1 {
-        return None;
-    }
-    let form = match epilogue {
-        None => ChannelEpilogue::default(),
-        Some(epilogue) => ChannelEpilogue::of::<T>(epilogue, spatial)?,
-    };
-    let are_rows = form.bias.is_none_or(|(_, stride)| stride == 1)
-        && form.residual.is_none_or(|(_, strides)| strides.channel == 1);
-    are_rows.then_some(form)
-}
 
 /// A panel's part of the tensors.
 pub(super) struct Rows<'a, T> {

@@ -3,11 +3,11 @@
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
 use crate::conv::direct::problem::{Scheme, Write};
-use crate::conv::direct::rows;
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, fill_of};
 use crate::gemm::context::Context;
+use crate::gemm::multiply::UNROLLED;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -22,12 +22,20 @@ impl<T: Float> Scheme<T> {
         spatial: usize,
         epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
-        let (fill, input_size) = fill_of::<T>(operands.input.data_type)?;
+        let kernel = TileKernel::of(isa, operands.rows);
+        let is_last = operands.input.strides.channel == 1;
+        let channels_last = kernel.is_unrolled
+            && is_last
+            && operands.channels >= UNROLLED
+            && operands.windows.meet_all_elements();
+        let (fill, input_size) =
+            if channels_last { fill_of::<T, true> } else { fill_of::<T, false> }(operands.input.data_type)?;
         let output = RowConverter::<T>::of_number(operands.output.data_type)?;
         let write: Write<T> = output.store;
         Ok(Self {
-            kernel: TileKernel::of(isa, operands.rows),
+            kernel,
             terms: 1,
+            channels_last,
             is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
             input_size,
@@ -37,7 +45,7 @@ impl<T: Float> Scheme<T> {
             output_size: output.size,
             correct: Some(correct::<T>),
             are_finite: all_finite::<T>,
-            in_registers: rows::epilogue::<T>(operands, output.same, spatial, epilogue.as_ref()),
+            in_registers: ChannelEpilogue::of_rows::<T>(operands, output.same, spatial, epilogue.as_ref()),
             channel_epilogue: epilogue
                 .as_ref()
                 .and_then(|epilogue| ChannelEpilogue::without_function::<T>(epilogue, spatial)),
@@ -88,6 +96,7 @@ mod pairs {
             let made = Self::unpaired(operands, isa, spatial, epilogue).map(|unpaired| Self {
                 kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS, 2>(),
                 terms: 2,
+                channels_last: false,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
                 pack,

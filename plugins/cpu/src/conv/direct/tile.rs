@@ -1,7 +1,7 @@
 //! The micro-kernels of direct convolutions. Operand A is the input, one row per output of a tile; operand B
 //! is the packed weights, in vectors of output channels.
 
-use crate::gemm::multiply::RunTiles;
+use crate::gemm::multiply::{RunTiles, unrolls};
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Gathered, Lhs, Tile};
@@ -27,6 +27,8 @@ pub(crate) struct TileKernel<T> {
     pub(crate) pixels: usize,
     /// Output channels of a tile.
     pub(crate) width: usize,
+    /// Whether it adds several adjacent terms in each iteration.
+    pub(crate) is_unrolled: bool,
     run: RunTile<T>,
     /// Two tiles at once, by output stride minus 1; for processors on which loading weights limits one tile.
     two: Option<[RunTile<T>; MAX_STRIDE]>,
@@ -61,7 +63,7 @@ impl<T> TileKernel<T> {
     /// The micro-kernel of a register type.
     pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize, const VECTORS: usize>() -> Self {
         let run = R::run_tile::<Gathered<T, PIXELS>, PIXELS, VECTORS>;
-        Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
+        Self { pixels: PIXELS, width: VECTORS * R::LANES, is_unrolled: unrolls::<R>(PIXELS), run, two: None }
     }
 
     /// The output stride for [`TileKernel::run_two`]; `None` if no micro-kernel computes two such tiles.

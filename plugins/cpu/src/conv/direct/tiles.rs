@@ -162,15 +162,24 @@ impl<T: Accumulator> Direct<T> {
         let (taps, width) = (self.taps.len(), self.scheme.kernel.width);
         let (begin, end) =
             behind.map_or(at.taps, |behind| (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1)));
+        // All words of a run of taps are adjacent, but only all of them.
+        let run = if words.len() == self.words { self.run } else { 1 };
+        let (offsets, begin, end) = match run {
+            1 => (&self.taps, begin, end),
+            run => (&self.runs, begin / run, end.div_ceil(run)),
+        };
+        let (b_stride, tap_stride) =
+            if self.scheme.channels_last { (width, run * self.words * width) } else { (taps * width, 0) };
         let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
         let mut tile = Tile {
             a: columns.wrapping_add(words.start * self.channel_stride),
             a_stride: self.channel_stride,
             rows: of_both.as_flattened(),
-            taps: &self.taps[begin..end],
-            depth: words.len(),
-            b: weights.wrapping_add((words.start * taps + begin) * width),
-            b_stride: taps * width,
+            taps: &offsets[begin..end],
+            depth: run * words.len(),
+            b: weights.wrapping_add(self.weight(words.start, begin * run)),
+            b_stride,
+            tap_stride,
             prefetches: behind.is_some(),
             tile_prefetch,
             from: sums.from.0,

@@ -201,7 +201,7 @@ impl<T: Float> ImplicitGemm<T> {
         let packs = parts.len() * operands.groups * panels;
         let pack_workers = threads.workers(weights as f64 * cost.copy * 2.0, packs);
         let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
-        let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
+        let (fill, fill_size) = fill_of::<T, false>(operands.input.data_type)?;
         let pack = pack_of::<T>(operands.weights.data_type)?;
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
         let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;

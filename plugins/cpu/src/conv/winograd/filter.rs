@@ -1,38 +1,75 @@
 //! Transforms the weights: G g Gᵀ, panel by panel.
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::conv::operands::Operands;
-use crate::conv::winograd::problem::Winograd;
-use crate::conv::winograd::transform::{Filters, with_sides};
-use crate::simd::stored::Stored;
+use crate::conv::winograd::transform::{Filters, Tile, with_sides};
+use crate::kernel::Refusal;
+use crate::simd::isa::Isa;
+use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
+use crate::tensor::row_converter::not_a_float;
 
-/// Rows of a panel at most.
-const MAX_ROWS: usize = 8;
+/// Filters that are transformed together: those of a panel's rows, for some channels.
+const TOGETHER: usize = 256;
 
-/// Channels whose filters are transformed together.
-const CHANNELS: usize = 32;
+/// Transforms the filters of a panel of rows of a group, zeros beyond the last row.
+pub(crate) type Pack<T> = unsafe fn(&Filter<'_>, (usize, usize), *const u8, *mut T);
+
+/// Reads a weight.
+pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
+
+/// What is packed.
+pub(crate) struct Filter<'a> {
+    pub(crate) operands: &'a Operands,
+    /// Offset of each tap in the filter, row by row.
+    pub(crate) window: &'a [usize; 9],
+    pub(crate) tile: Tile,
+    pub(crate) isa: Isa,
+    /// Panels of output channels in a group, and rows of a panel.
+    pub(crate) panels: usize,
+    pub(crate) height: usize,
+}
+
+impl Filter<'_> {
+    /// Elements of a panel of transformed weights at one position: for each channel one per row. Panels are consecutive, then
+    /// positions.
+    pub(crate) fn panel(&self) -> usize {
+        self.operands.channels * self.height
+    }
+}
+
+/// The routines for a dtype of weights.
+pub(crate) fn routines<T: Float>(data_type: DataType) -> Result<(Pack<T>, Weight<T>), Refusal> {
+    Ok(with_stored!(
+        data_type,
+        S => (pack::<S, T>, weight::<S, T>),
+        other => return Err(not_a_float(other))
+    ))
+}
 
 /// Transforms the filters of a panel of rows, zeros beyond the last row.
 ///
 /// # Safety
 /// `from` is the first weight; `to` is writable for a panel, at each of the transformed positions.
-pub(crate) unsafe fn pack<S: Stored, T: Float>(
-    winograd: &Winograd<T>,
+unsafe fn pack<S: Stored, T: Float>(
+    filter: &Filter<'_>,
     (group, panel): (usize, usize),
     from: *const u8,
     to: *mut T,
 ) {
-    let Operands { channels, rows, weights, .. } = &winograd.operands;
-    let height = winograd.kernel.rows;
+    let Operands { channels, rows, weights, .. } = filter.operands;
+    let height = filter.height;
+    let channels_at_once = TOGETHER / height;
     let first = panel * height;
     // Tap by tap; values after the last row stay zero.
-    let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
-    for begin in (0..*channels).step_by(CHANNELS) {
-        let count = (channels - begin).min(CHANNELS);
+    let mut elements = [[T::ZERO; TOGETHER]; 9];
+    for begin in (0..*channels).step_by(channels_at_once) {
+        let count = (channels - begin).min(channels_at_once);
         for row in 0..(rows - first).min(height) {
             let first_weight = group * weights.group + (first + row) * weights.row + begin * weights.channel;
             for channel in 0..count {
-                for (values, offset) in elements.iter_mut().zip(winograd.window) {
+                for (values, offset) in elements.iter_mut().zip(filter.window) {
                     // SAFETY: the weights are valid, as this function requires.
                     values[channel * height + row] = unsafe {
                         from.cast::<S>()
@@ -43,14 +80,14 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
                 }
             }
         }
-        let (from, stride, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
-        let to_stride = winograd.panels * winograd.panel();
+        let (from, stride, len) = (elements.as_ptr().cast(), TOGETHER, count * height);
+        let to_stride = filter.panels * filter.panel();
         // SAFETY: the panel is valid, as this function requires; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
-            with_sides!(winograd.tile, SIDE, _OUTPUTS => {
+            with_sides!(filter.tile, SIDE, _OUTPUTS => {
                 let work = Filters::<T, SIDE> { from, stride, len, to, to_stride };
-                winograd.isa.run_vectors(work);
+                filter.isa.run_vectors(work);
             });
         }
     }
@@ -60,7 +97,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 ///
 /// # Safety
 /// `from` is readable for `index` + 1 elements, at any alignment.
-pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, index: usize) -> T {
+unsafe fn weight<S: Stored, T: Float>(from: *const u8, index: usize) -> T {
     // SAFETY: the tensor has a weight with this index.
     unsafe { from.cast::<S>().add(index).read_unaligned().value() }
 }

@@ -16,9 +16,9 @@ use crate::conv::geometry::{Block, Columns, Geometry, Windows};
 use crate::conv::operands::{Operands, fill_of};
 use crate::conv::prefetch;
 use crate::conv::prefetch::BlockPrefetch;
-use crate::conv::winograd::filter::{pack, weight};
+use crate::conv::winograd::filter::{Filter, routines};
 use crate::conv::winograd::gemm::write;
-use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
+use crate::conv::winograd::problem::{Winograd, WorkerMemory, Write};
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel, Refusal};
@@ -173,12 +173,8 @@ impl<T: Float> Winograd<T> {
             (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
             _ => None,
         };
-        let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
-        let (pack, weight): (Pack<T>, Weight<T>) = with_stored!(
-            operands.weights.data_type,
-            S => (pack::<S, T>, weight::<S, T>),
-            other => return Err(not_a_float(other))
-        );
+        let (fill, fill_size) = fill_of::<T, false>(operands.input.data_type)?;
+        let (pack, weight) = routines::<T>(operands.weights.data_type)?;
         let (write, write_size): (Write<T>, usize) = with_stored!(
             operands.output.data_type,
             S => (write::<S, T>, size_of::<S>()),
@@ -216,10 +212,21 @@ impl<T: Float> Winograd<T> {
         })
     }
 
-    /// Elements of a panel of transformed weights at one position: for each channel one per row. Panels are
-    /// consecutive, then positions.
+    /// The filters, and how they are packed.
+    fn filter(&self) -> Filter<'_> {
+        Filter {
+            operands: &self.operands,
+            window: &self.window,
+            tile: self.tile,
+            isa: self.isa,
+            panels: self.panels,
+            height: self.kernel.rows,
+        }
+    }
+
+    /// Elements of a panel of transformed weights at one position.
     pub(crate) fn panel(&self) -> usize {
-        self.operands.channels * self.kernel.rows
+        self.filter().panel()
     }
 
     /// Elements in a row of transformed tiles.
@@ -315,7 +322,12 @@ impl<T: Float> Kernel for Winograd<T> {
                 unsafe {
                     let (group, panel) = (index / self.panels, index % self.panels);
                     let to = (group * self.tile.positions() * self.panels + panel) * self.panel();
-                    (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
+                    (self.pack)(
+                        &self.filter(),
+                        (group, panel),
+                        shared.get(0),
+                        shared.get(1).cast::<T>().add(to),
+                    );
                 }
             });
             false

@@ -3,17 +3,14 @@
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry};
 use crate::conv::operands::{Fill, Operands};
+use crate::conv::winograd::filter::{Pack, Weight};
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::gemm::context::Context;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::threading::partition::Workers;
 
-pub(crate) type Pack<T> = unsafe fn(&Winograd<T>, (usize, usize), *const u8, *mut T);
-
 pub(crate) type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usize, *const T), *mut u8);
-
-pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
 
 /// A planned convolution by Winograd's algorithm.
 pub(crate) struct Winograd<T: 'static> {

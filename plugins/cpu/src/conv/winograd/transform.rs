@@ -237,7 +237,7 @@ pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scal
 
 /// One dimension of the input's transform.
 #[inline(always)]
-fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
+pub(super) fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
     let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
     let last = elements[SIDE - 1];
     let transformed = match SIDE {
@@ -378,7 +378,7 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
 
 /// One dimension of the output's transform.
 #[inline(always)]
-fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
+pub(super) fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
     let last = m[SIDE - 1];
     let lines = match SIDE {
         4 => {
