@@ -4,8 +4,7 @@
 //! to add one. A case has a graph and an array for each tensor that is bound: what the graph reads is filled in, what it writes
 //! is compared.
 //!
-//! An element `x` of a result may differ from the expected `e` by `u · (|e| + m)`, where `m` is the largest finite magnitude
-//! that is expected in the tensor and `u` is that of [`unit`] for the type of the tensor. NaN has to meet NaN.
+//! Results are held to the bounds of `hipdnn run --check`: whole numbers are exact, and NaN has to meet NaN.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -13,26 +12,15 @@ use std::path::Path;
 
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_planner::problem::NOT_COMPUTED;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::json;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::engines::common::{Case, Memory};
+use crate::engines::limits::{Limits, Values};
 
 /// The operations whose cases are in `engines/oracle_attention.rs`.
 const ELSEWHERE: &[&str] = &["MoeGroupedMatmul", "MoeGroupedMatmulBackward", "Sdpa", "SdpaBackward"];
-
-/// How far a result of a type may be off, for operations of some hundred terms in single precision (`double`: in double
-/// precision). The 16-bit types are rounded once, whole numbers are exact.
-fn unit(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::Float => 2e-6,
-        DataType::Double => 1e-14,
-        DataType::Half => 2_f64.powi(-11),
-        DataType::Bfloat16 => 2_f64.powi(-8),
-        _ => 0.0,
-    }
-}
 
 /// A case: its name, its graph, and the elements and dims of the tensors that are bound, by uid.
 struct Oracle {
@@ -95,20 +83,6 @@ fn outputs(graph: &Graph) -> BTreeSet<i64> {
     graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect()
 }
 
-fn compare(what: &str, tensor: &Tensor, got: &[f64], expected: &[f64]) {
-    let largest = expected.iter().filter(|e| e.is_finite()).fold(0.0, |most: f64, e| most.max(e.abs()));
-    let unit = unit(tensor.data_type);
-    for (place, (got, expected)) in got.iter().zip(expected).enumerate() {
-        let near = (got - expected).abs() <= unit * (expected.abs() + largest);
-        assert!(
-            got == expected || near || got.is_nan() && expected.is_nan(),
-            "{what}: element {place} of tensor {} ({}) is {got}, expected {expected}",
-            tensor.uid,
-            tensor.data_type.name()
-        );
-    }
-}
-
 #[test]
 fn both_engines_give_what_is_expected() {
     let mut compared = 0;
@@ -123,11 +97,12 @@ fn both_engines_give_what_is_expected() {
                 case.fill(tensor.uid, oracle.array(tensor));
             }
             case.run(planner(engine));
-            for tensor in bound(graph).filter(|tensor| written.contains(&tensor.uid)) {
-                let what = format!("{} on engine {engine}", oracle.name);
-                compare(&what, tensor, &case.values(tensor.uid), oracle.array(tensor));
-                compared += 1;
-            }
+            let results = bound(graph).filter(|tensor| written.contains(&tensor.uid));
+            let expected: Values =
+                results.map(|tensor| (tensor.uid, oracle.array(tensor).to_vec())).collect();
+            let what = format!("{} on engine {engine}", oracle.name);
+            Limits::of(&case, engine, &[]).hold(&what, &case, &expected);
+            compared += expected.len();
         }
     }
     // Cases may be added, not lost.

@@ -7,12 +7,32 @@ use crate::cuts;
 use crate::data_type::DataType;
 use crate::failure::Result;
 use crate::flushed;
-use crate::graph::Tensor;
+use crate::graph::{Graph, Tensor};
 use crate::overflow::Undetermined;
 use crate::rounding::Limits;
-use crate::tensor::{Array, Comparison, compare};
+use crate::tensor::{Array, Comparison, Tolerance, compare};
 use crate::ties;
 use hipdnn::Handle;
+
+/// Compares a result in floating point with the reference's for these inputs, by a tolerance.
+fn compare_one(
+    (limits, mut tolerance): (Limits<'_>, Tolerance),
+    (graph, tensor): (&Graph, &Tensor),
+    inputs: &Arrays,
+    (array, expected): (&Array, &Array),
+) -> Comparison {
+    let comparison = compare(array, expected, tolerance, |_| false);
+    if comparison.beyond == 0 || tensor.data_type.is_integer() {
+        return comparison;
+    }
+    tolerance.of_largest += cuts::of(limits, graph, tensor, inputs);
+    compare(array, expected, tolerance, |_| false)
+}
+
+/// The array of a tensor.
+fn of(arrays: &Arrays, uid: i64) -> Option<&Array> {
+    arrays.iter().find(|(other, _)| *other == uid).map(|(_, array)| array)
+}
 
 /// Compares each result with the reference's for these inputs. Returns the comparisons with their tensors.
 fn compare_all<'g>(
@@ -25,14 +45,9 @@ fn compare_all<'g>(
     let Loaded { operations, graph, .. } = loaded;
     let mut compared = Vec::new();
     for (uid, array) in outputs {
-        let expected = reference.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
-        let (Some(tensor), Some(expected)) = (graph.tensor(*uid), expected) else { continue };
-        let mut tolerance = limits.of(graph, tensor);
-        let mut comparison = compare(array, expected, tolerance, |_| false);
-        if comparison.beyond > 0 && !tensor.data_type.is_integer() {
-            tolerance.of_largest += cuts::of(limits, graph, tensor, inputs);
-            comparison = compare(array, expected, tolerance, |_| false);
-        }
+        let (Some(tensor), Some(expected)) = (graph.tensor(*uid), of(reference, *uid)) else { continue };
+        let tolerance = limits.of(graph, tensor);
+        let mut comparison = compare_one((limits, tolerance), (graph, tensor), inputs, (array, expected));
         if comparison.beyond > 0 && tensor.data_type.is_integer() && tensor.data_type != DataType::Boolean {
             let undecided = ties::undecided(handle, operations, graph, inputs, (tensor, limits))?;
             comparison = compare(array, expected, tolerance, |at| undecided.get(at) == Some(&true));
@@ -79,8 +94,7 @@ pub fn judge<'g>(
         && let Some(flushed) = flushed::results(handle, operations, graph, inputs).unwrap_or_default()
     {
         let nearer = |(uid, expected): &(i64, Array)| {
-            let own = outputs.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
-            let nearer = own.and_then(|own| flushed.nearer(*uid, own, expected));
+            let nearer = of(outputs, *uid).and_then(|own| flushed.nearer(*uid, own, expected));
             (*uid, nearer.unwrap_or_else(|| expected.clone()))
         };
         let expected = expected.iter().map(nearer).collect();
@@ -95,8 +109,11 @@ pub fn judge<'g>(
         && let Ok(undetermined) = Undetermined::of(handle, operations, graph, inputs)
     {
         let settled = |(uid, expected): &(i64, Array)| {
-            let own = outputs.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
-            (*uid, own.map_or_else(|| expected.clone(), |own| undetermined.settle(*uid, own, expected)))
+            (
+                *uid,
+                of(outputs, *uid)
+                    .map_or_else(|| expected.clone(), |own| undetermined.settle(*uid, own, expected)),
+            )
         };
         let expected = expected.iter().map(settled).collect();
         let others = compare_all(handle, loaded, (inputs, outputs), &expected, limits)?;
@@ -105,15 +122,49 @@ pub fn judge<'g>(
         }
     }
     if is_any_beyond(&compared) && known.get().is_none() {
+        let compute = |inputs: &Arrays| reference(handle, operations, graph, inputs);
         let found = match own {
-            Some(own) => sensitivity(handle, operations, graph, inputs, own)?,
+            Some(own) => sensitivity(graph, inputs, own, compute)?,
             // Where the reference does not compute the graph, the tolerance is all that is allowed.
-            None => reference(handle, operations, graph, inputs)
-                .and_then(|own| sensitivity(handle, operations, graph, inputs, &own))
-                .unwrap_or_default(),
+            None => {
+                compute(inputs).and_then(|own| sensitivity(graph, inputs, &own, compute)).unwrap_or_default()
+            }
         };
         known.get_or_init(|| found);
     }
+    Ok(weighed(compared, known, limits))
+}
+
+/// The same for a graph that `compute` computes as the reference does, so that no handle is needed. All is held to the tolerance and
+/// to the change that inputs cause: whole numbers at ties, flushed subnormal numbers and sums that may overflow are not looked for.
+/// `allow` may change the tolerance of a tensor.
+pub fn judge_alone<'g>(
+    graph: &'g Graph,
+    (inputs, outputs, expected): (&Arrays, &Arrays, &Arrays),
+    (limits, allow): (Limits<'_>, impl Fn(&Tensor, Tolerance) -> Tolerance),
+    compute: impl Fn(&Arrays) -> Result<Arrays>,
+) -> Result<Vec<Judged<'g>>> {
+    let both = |(uid, array): &(i64, Array)| {
+        let (tensor, expected) = (graph.tensor(*uid)?, of(expected, *uid)?);
+        let tolerance = allow(tensor, limits.of(graph, tensor));
+        Some((tensor, compare_one((limits, tolerance), (graph, tensor), inputs, (array, expected))))
+    };
+    let compared: Vec<_> = outputs.iter().filter_map(both).collect();
+    let known = Changes::new();
+    if compared.iter().any(|(_, comparison)| comparison.beyond > 0) {
+        let own = compute(inputs)?;
+        let found = sensitivity(graph, inputs, &own, compute)?;
+        known.get_or_init(|| found);
+    }
+    Ok(weighed(compared, &known, limits))
+}
+
+/// Comparisons beside the changes that inputs cause.
+fn weighed<'g>(
+    compared: Vec<(&'g Tensor, Comparison)>,
+    known: &Changes,
+    limits: Limits<'_>,
+) -> Vec<Judged<'g>> {
     let changes = known.get().map(Vec::as_slice).unwrap_or_default();
     let judged = compared.into_iter().map(|(tensor, comparison)| {
         let change = changes.iter().find(|(uid, _)| *uid == tensor.uid).map_or(0.0, |(_, change)| *change);
@@ -122,5 +173,5 @@ pub fn judge<'g>(
         let is_wrong = is_beyond && !(comparison.used.is_finite() && comparison.largest <= allowed);
         Judged { tensor, comparison, change: is_beyond.then_some(change), is_wrong }
     });
-    Ok(judged.collect())
+    judged.collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hipdnn::{ExecutionPlan, Status};
+use hipdnn_plugin_sdk::numerics::name_of;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result, one_line};
@@ -113,6 +114,23 @@ impl Numerics {
         let parts = parts.iter().filter(|(_, words)| !words.is_empty());
         let parts: Vec<String> = parts.map(|(what, words)| format!("{what}{}", words.join(", "))).collect();
         one_line(&parts.join("; "))
+    }
+}
+
+/// A step of a plan that was not made through the library.
+impl From<hipdnn_plugin_sdk::Step> for Step {
+    fn from(step: hipdnn_plugin_sdk::Step) -> Self {
+        let own = step.numerics;
+        let numerics = Numerics {
+            notes: own.notes.into_iter().map(|note| name_of(note).to_owned()).collect(),
+            accumulators: own.accumulators.into_iter().map(str::to_owned).collect(),
+            parts: own.parts,
+            matrix_sums: own.matrix_sums.map(|sums| MatrixSums { terms: sums.terms, bits: sums.bits }),
+            functions: own.functions.into_iter().map(|(name, ulp)| (name.to_owned(), ulp)).collect(),
+            unrounded: own.unrounded.into_iter().collect(),
+            ..Numerics::default()
+        };
+        Self { nodes: step.nodes, numerics, ..Self::default() }
     }
 }
 

@@ -4,10 +4,9 @@ use std::slice;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 use hipdnn_plugin_sdk::json;
-use hipdnn_plugin_sdk::numerics::name_of;
 use hipdnn_tool::graph::Graph as Described;
 use hipdnn_tool::rounding::Limits;
-use hipdnn_tool::steps::{MatrixSums, Numerics, Step};
+use hipdnn_tool::steps::Step;
 use hipdnn_tool::tensor::Tolerance;
 
 use super::Array;
@@ -68,10 +67,15 @@ impl Limit {
         let prepared = prepare(&graph).unwrap();
         let plan = Plan::in_parts(&prepared, |prepared| parts_at(prepared, isa, settings)).unwrap();
         let steps: Vec<Step> =
-            description::steps(&prepared, &plan, Some(settings)).into_iter().map(described).collect();
+            description::steps(&prepared, &plan, Some(settings)).into_iter().map(Step::from).collect();
         let described = Described::from_json(&json::write(&graph)).unwrap();
         let limits = Limits { steps: Some(&steps), factor: 1.0 };
         Self { derived: limits.of(&described, described.tensor(uid).unwrap()), scale }
+    }
+
+    /// The same beside terms of another magnitude.
+    pub(crate) fn beside(self, scale: f64) -> Self {
+        Self { scale, ..self }
     }
 
     /// Whether two values differ by no more.
@@ -90,21 +94,6 @@ impl Limit {
 pub(crate) fn step_of(data_type: DataType) -> f64 {
     let described = hipdnn_tool::data_type::DataType::named(data_type.name()).unwrap();
     2.0 * hipdnn_tool::tensor::steps(described).0
-}
-
-/// A step as the tool reads it.
-fn described(step: hipdnn_plugin_sdk::Step) -> Step {
-    let own = step.numerics;
-    let numerics = Numerics {
-        notes: own.notes.into_iter().map(|note| name_of(note).to_owned()).collect(),
-        accumulators: own.accumulators.into_iter().map(str::to_owned).collect(),
-        parts: own.parts,
-        matrix_sums: own.matrix_sums.map(|sums| MatrixSums { terms: sums.terms, bits: sums.bits }),
-        functions: own.functions.into_iter().map(|(name, ulp)| (name.to_owned(), ulp)).collect(),
-        unrounded: own.unrounded.into_iter().collect(),
-        ..Numerics::default()
-    };
-    Step { nodes: step.nodes, numerics, ..Step::default() }
 }
 
 /// The largest finite magnitude among values, at least that of the operands of these tests.

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::graph::{Tensor, TensorValue};
 
 use super::common::{Case, Random, packed};
 use super::integers::parts;
+use super::limits::assert_engines_agree;
 use hipdnn_cpu_plugin::fusion::graph::parts_at;
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_cpu_plugin::plan::steps::Plan;
@@ -188,13 +189,7 @@ fn results_in_the_memory_of_operands() {
         let (mut fast, mut reference) = (case.clone(), case.clone());
         fast.run(planner(0));
         reference.run(planner(1));
-        let last = case.graph.nodes.last().unwrap().operation.outputs()[0];
-        for (got, expected) in fast.values(last).iter().zip(reference.values(last)) {
-            assert!(
-                (got - expected).abs() <= 2e-3 * (1.0 + expected.abs()),
-                "seed {seed}: {got}, expected {expected}"
-            );
-        }
+        assert_engines_agree(&format!("seed {seed}"), &fast, &reference);
     }
     assert!(shared > 200 && fused > 100, "{shared} results in place, {fused} graphs with fused parts");
 }

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, ReductionMode, TensorValue};
 
 use super::common::{Case, Random, Strides, channels_last, packed};
+use super::limits::{Limits, Values};
 use hipdnn_cpu_plugin::plan::planner::planner;
 
 /// Squares and sums of values of this size overflow single precision; those of the last ones underflow.
@@ -24,7 +25,7 @@ struct Norm {
 
 impl Norm {
     /// Runs it with x and saved statistics times 2 to a power, and returns the results divided by theirs.
-    fn run(&self, engine: usize, power: i32) -> Vec<Vec<f64>> {
+    fn run(&self, engine: usize, power: i32) -> Values {
         let mut case = self.case.clone();
         for (uid, grows) in std::iter::once((self.x, 1)).chain(self.saved.iter().copied()) {
             let values: Vec<f64> =
@@ -33,7 +34,8 @@ impl Norm {
         }
         case.run(planner(engine));
         let of = |(uid, grows): &(i64, i32)| {
-            case.values(*uid).iter().map(|value| value * 2.0_f64.powi(-power * grows)).collect()
+            let values = case.values(*uid);
+            (*uid, values.iter().map(|value| value * 2.0_f64.powi(-power * grows)).collect())
         };
         self.results.iter().map(of).collect()
     }
@@ -41,18 +43,11 @@ impl Norm {
     fn check(&self, what: &str) {
         let expected = self.run(1, 0);
         for engine in 0..2 {
+            let limits = Limits::of(&self.case, engine, &[]);
             for power in POWERS {
-                for ((got, expected), (uid, _)) in
-                    self.run(engine, power).iter().zip(&expected).zip(&self.results)
-                {
-                    let largest = expected.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
-                    for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-                        assert!(
-                            (got - expected).abs() <= 2e-4 * largest,
-                            "{what}, engine {engine}, 2^{power}: tensor {uid} element {at} is {got}, expected {expected}"
-                        );
-                    }
-                }
+                let mut scaled = self.case.clone();
+                self.run(engine, power).iter().for_each(|(uid, values)| scaled.fill(*uid, values));
+                limits.hold(&format!("{what}, engine {engine}, 2^{power}"), &scaled, &expected);
             }
         }
     }

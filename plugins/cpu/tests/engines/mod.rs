@@ -11,6 +11,7 @@ mod invariance;
 mod knobs;
 mod large_integers;
 mod large_numbers;
+pub(crate) mod limits;
 mod loaded;
 mod oracle_attention;
 mod quantized;

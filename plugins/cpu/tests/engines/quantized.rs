@@ -6,6 +6,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 use super::common::{Case, Random, packed, tensor};
 use super::in_place;
 use super::integers::{BYTES, fill_bytes, node, parts, run_everywhere};
+use super::limits::assert_engines_agree;
 use hipdnn_cpu_plugin::fusion::graph::parts_at;
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_cpu_plugin::plan::steps::Plan;
@@ -355,14 +356,7 @@ fn a_dequantized_tensor_with_several_readers() {
         let mut reference = case.clone();
         reference.run(planner(1));
         case.run(planner(0));
-        for out in outputs {
-            for (got, expected) in case.values(out).iter().zip(reference.values(out)) {
-                assert!(
-                    (got - expected).abs() <= 1e-4 * expected.abs().max(1.0),
-                    "{got}, expected {expected}"
-                );
-            }
-        }
+        assert_engines_agree("dequantized", &case, &reference);
     }
 }
 
@@ -385,8 +379,6 @@ fn other_zero_points_are_supported() {
         let mut reference = case.clone();
         reference.run(planner(1));
         case.run(planner(0));
-        for (got, expected) in case.values(c).iter().zip(reference.values(c)) {
-            assert!((got - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{got}, expected {expected}");
-        }
+        assert_engines_agree("other zero points", &case, &reference);
     }
 }

@@ -8,13 +8,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{DataType, Operation, TensorValue};
 
 use super::common::Case;
-
-fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    for (got, expected) in got.iter().zip(expected) {
-        assert!((got - expected).abs() <= tolerance, "{got} is not {expected} ± {tolerance}");
-    }
-}
+use super::limits::assert_near;
 
 #[test]
 fn inference_takes_the_inverse_as_it_is() {
@@ -93,28 +87,28 @@ fn training_keeps_its_statistics() {
     // Mean 2.5, biased variance 1.25, unbiased 5/3.
     let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, Some(0.25), [10.0, 20.0]);
     let inv = 1.0 / 2.25_f64.sqrt();
-    assert_close(&t.case.values(t.mean), &[2.5], 1e-15);
-    assert_close(&t.case.values(t.inv_variance), &[inv], 1e-15);
+    assert_near(&t.case, 1, &[(t.mean, &[2.5])]);
+    assert_near(&t.case, 1, &[(t.inv_variance, &[inv])]);
     let y: Vec<f64> = [-1.5, -0.5, 0.5, 1.5].iter().map(|d| 2.0 * d * inv + 1.0).collect();
-    assert_close(&t.case.values(t.y), &y, 1e-15);
-    assert_close(&t.case.values(t.next_mean), &[0.75 * 10.0 + 0.25 * 2.5], 1e-14);
-    assert_close(&t.case.values(t.next_variance), &[0.75 * 20.0 + 0.25 * 5.0 / 3.0], 1e-14);
+    assert_near(&t.case, 1, &[(t.y, &y)]);
+    assert_near(&t.case, 1, &[(t.next_mean, &[0.75 * 10.0 + 0.25 * 2.5])]);
+    assert_near(&t.case, 1, &[(t.next_variance, &[0.75 * 20.0 + 0.25 * 5.0 / 3.0])]);
 }
 
 #[test]
 fn momentum_defaults_to_a_tenth() {
     let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, None, [10.0, 20.0]);
-    assert_close(&t.case.values(t.next_mean), &[9.0 + 0.25], 1e-14);
-    assert_close(&t.case.values(t.next_variance), &[18.0 + 0.5 / 3.0], 1e-14);
+    assert_near(&t.case, 1, &[(t.next_mean, &[9.0 + 0.25])]);
+    assert_near(&t.case, 1, &[(t.next_variance, &[18.0 + 0.5 / 3.0])]);
 }
 
 #[test]
 fn a_single_element_keeps_its_variance() {
     let t = training(&[3.0], 0.25, Some(0.5), [1.0, 8.0]);
-    assert_close(&t.case.values(t.y), &[1.0], 0.0);
-    assert_close(&t.case.values(t.inv_variance), &[2.0], 0.0);
-    assert_close(&t.case.values(t.next_mean), &[2.0], 0.0);
-    assert_close(&t.case.values(t.next_variance), &[4.0], 0.0);
+    assert_eq!(t.case.values(t.y), [1.0]);
+    assert_eq!(t.case.values(t.inv_variance), [2.0]);
+    assert_eq!(t.case.values(t.next_mean), [2.0]);
+    assert_eq!(t.case.values(t.next_variance), [4.0]);
 }
 
 #[test]
@@ -129,7 +123,7 @@ fn a_large_mean_does_not_cancel_the_variance() {
     let epsilon = case.value(DataType::Float, TensorValue::Float32(0.0));
     case.node(Batchnorm { inv_variance: Some(inv_variance), ..Batchnorm::new(x, scale, bias, epsilon, y) });
     case.run(Planner::Reference);
-    assert_close(&case.values(inv_variance), &[8.0], 1e-6);
+    assert_near(&case, 1, &[(inv_variance, &[8.0])]);
 }
 
 #[test]
@@ -149,8 +143,10 @@ fn running_statistics_may_be_updated_in_place() {
         let mut workspace = vec![0_u8; plan.workspace_size()];
         // SAFETY: every tensor has memory for its extent, and running statistics may share theirs.
         unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
-        assert_close(&case.values(prev_mean), &expected[0], 1e-14);
-        assert_close(&case.values(prev_variance), &expected[1], 1e-14);
+        let mut apart = t.case.clone();
+        apart.fill(t.next_mean, &case.values(prev_mean));
+        apart.fill(t.next_variance, &case.values(prev_variance));
+        assert_near(&apart, engine, &[(t.next_mean, &expected[0]), (t.next_variance, &expected[1])]);
     }
 }
 
@@ -169,7 +165,7 @@ fn saved_statistics_are_used() {
     case.node(BatchnormBackward { dy, x, scale, dx, dscale, dbias, mean, inv_variance, peer_stats: vec![] });
     case.run(Planner::Reference);
     // xhat = 0 and 1; mean of dy is -1, of dy · xhat -1.5.
-    assert_close(&case.values(dscale), &[-3.0], 0.0);
-    assert_close(&case.values(dbias), &[-2.0], 0.0);
-    assert_close(&case.values(dx), &[1.0 + 1.0, -3.0 + 1.0 + 1.5], 0.0);
+    assert_eq!(case.values(dscale), [-3.0]);
+    assert_eq!(case.values(dbias), [-2.0]);
+    assert_eq!(case.values(dx), [1.0 + 1.0, -3.0 + 1.0 + 1.5]);
 }

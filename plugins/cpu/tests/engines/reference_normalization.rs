@@ -5,6 +5,7 @@ use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm,
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 
 use super::common::Case;
+use super::limits::assert_near;
 
 const DOUBLE: DataType = DataType::Double;
 
@@ -31,10 +32,15 @@ fn rms(x: &[i64], scale: &[i64], rows: &[i64]) -> Norm {
 
 /// What a forward pass wrote.
 struct Written {
+    case: Case,
     y: Vec<f64>,
     mean: Vec<f64>,
     inverse: Vec<f64>,
 }
+
+/// The uids of results of a forward pass.
+const Y: i64 = 4;
+const INVERSE: i64 = 6;
 
 impl Norm {
     fn case(&self) -> Case {
@@ -84,7 +90,7 @@ impl Norm {
             case.fill(uid, values);
         }
         case.run(planner(1));
-        Written { y: case.values(4), mean: case.values(5), inverse: case.values(6) }
+        Written { y: case.values(Y), mean: case.values(5), inverse: case.values(INVERSE), case }
     }
 
     /// Tensors 1 to 6 are dy, x, scale, dx, dscale and dbias, then come mean and inverse.
@@ -139,22 +145,14 @@ impl Norm {
     }
 }
 
-fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    for (got, expected) in got.iter().zip(expected) {
-        assert!((got - expected).abs() <= tolerance, "{got} is not {expected} ± {tolerance}");
-    }
-}
-
 #[test]
 fn layernorm_subtracts_the_mean() {
     // Row 0 has mean 2 and variance 1, row 1 mean 0 and variance 9; ε makes them 4 and 12.
     let norm = Norm { epsilon: 3.0, ..layer(&[2, 2], 1, &[2], &[2, 1]) };
     let w = norm.forward(&[1.0, 3.0, -3.0, 3.0], &[1.0, 2.0], &[0.0, 10.0], true);
     let r = 1.0 / 12_f64.sqrt();
-    assert_close(&w.mean, &[2.0, 0.0], 0.0);
-    assert_close(&w.inverse, &[0.5, r], 1e-16);
-    assert_close(&w.y, &[-0.5, 11.0, -3.0 * r, 6.0 * r + 10.0], 1e-15);
+    assert_eq!(w.mean, [2.0, 0.0]);
+    assert_near(&w.case, 1, &[(INVERSE, &[0.5, r]), (Y, &[-0.5, 11.0, -3.0 * r, 6.0 * r + 10.0])]);
 }
 
 #[test]
@@ -163,8 +161,7 @@ fn rms_norm_keeps_the_mean() {
     let norm = Norm { epsilon: 0.0, ..rms(&[2, 2], &[1, 2], &[2, 1]) };
     let w = norm.forward(&[3.0, 4.0, -2.0, 2.0], &[1.0, 2.0], &[0.0, 1.0], true);
     let r = 1.0 / 12.5_f64.sqrt();
-    assert_close(&w.inverse, &[r, 0.5], 1e-16);
-    assert_close(&w.y, &[3.0 * r, 8.0 * r + 1.0, -1.0, 3.0], 1e-15);
+    assert_near(&w.case, 1, &[(INVERSE, &[r, 0.5]), (Y, &[3.0 * r, 8.0 * r + 1.0, -1.0, 3.0])]);
 }
 
 #[test]
@@ -204,18 +201,17 @@ fn a_large_mean_does_not_cancel_the_variance() {
         normalized_dim_count: 1,
     });
     case.run(planner(0));
-    assert_close(&case.values(inverse), &[8.0], 1e-6);
+    assert_near(&case, 0, &[(inverse, &[8.0])]);
 }
 
 #[test]
 fn saved_statistics_are_used() {
     let norm = layer(&[1, 2], 1, &[2], &[1]);
-    let kept = Written { y: vec![], mean: vec![1.0], inverse: vec![0.5] };
+    let kept = Written { case: Case::new(), y: vec![], mean: vec![1.0], inverse: vec![0.5] };
     let [dx, dscale, dbias] = norm.backward(&[1.0, -3.0], &[1.0, 3.0], &[2.0, 2.0], Some(&kept));
     // x̂ = 0 and 1; g = 2 and -6 with mean -2, of g · x̂ -3.
-    assert_close(&dscale, &[0.0, -3.0], 0.0);
-    assert_close(&dbias, &[1.0, -3.0], 0.0);
-    assert_close(&dx, &[0.5 * (2.0 + 2.0), 0.5 * (-6.0 + 2.0 + 3.0)], 0.0);
+    assert_eq!((dscale, dbias), (vec![0.0, -3.0], vec![1.0, -3.0]));
+    assert_eq!(dx, [0.5 * (2.0 + 2.0), 0.5 * (-6.0 + 2.0 + 3.0)]);
 }
 
 #[test]

@@ -5,14 +5,15 @@ use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode};
 
 use super::common::Case;
+use super::limits::Limits;
 
 /// Everything but the mode and the operands.
 fn plain(operation: Mode) -> Pointwise {
     Pointwise::new(operation, 0, None, 0)
 }
 
-/// The result of a node over operands of one dimension, all in double precision.
-fn evaluate(node: &Pointwise, operands: &[&[f64]]) -> Vec<f64> {
+/// A node over operands of one dimension with its result, all in double precision.
+fn run(node: &Pointwise, operands: &[&[f64]]) -> (Case, i64) {
     let mut case = Case::new();
     case.graph.compute_type = DataType::Double;
     let dims = [operands.iter().map(|values| values.len()).max().unwrap() as i64];
@@ -33,14 +34,19 @@ fn evaluate(node: &Pointwise, operands: &[&[f64]]) -> Vec<f64> {
         ..node.clone()
     });
     case.run(Planner::Reference);
-    case.values(out_0)
+    (case, out_0)
 }
 
-fn assert_values(mode: Mode, got: &[f64], expected: &[f64]) {
-    assert_eq!(got.len(), expected.len());
-    for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-        let same = got == expected || got.is_nan() && expected.is_nan();
-        assert!(same || (got - expected).abs() <= 1e-14, "{mode:?}[{at}] is {got}, expected {expected}");
+/// Compares results, each with its own magnitude.
+#[track_caller]
+fn assert_values(node: &Pointwise, operands: &[&[f64]], expected: &[f64]) {
+    let (case, out_0) = run(node, operands);
+    let limits = Limits::of(&case, 1, &[]);
+    let got = case.values(out_0);
+    for (at, value) in expected.iter().enumerate() {
+        let mut all = got.clone();
+        all[at] = *value;
+        limits.hold(&format!("{:?}[{at}]", node.operation), &case, &[(out_0, all)]);
     }
 }
 
@@ -77,7 +83,7 @@ fn modes_of_one_operand() {
     ];
     for (mode, pairs) in table {
         let (x, expected): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        assert_values(*mode, &evaluate(&plain(*mode), &[&x]), &expected);
+        assert_values(&plain(*mode), &[&x], &expected);
     }
 }
 
@@ -103,15 +109,15 @@ fn modes_of_two_operands() {
         (Mode::LogicalOr, [1.0; 7]),
     ];
     for (mode, expected) in table {
-        assert_values(*mode, &evaluate(&plain(*mode), &[&x, &y]), expected);
+        assert_values(&plain(*mode), &[&x, &y], expected);
     }
-    assert_values(Mode::LogicalOr, &evaluate(&plain(Mode::LogicalOr), &[&[0.0], &[-0.0]]), &[0.0]);
+    assert_values(&plain(Mode::LogicalOr), &[&[0.0], &[-0.0]], &[0.0]);
 }
 
 #[test]
 fn select_takes_the_first_where_the_third_is_true() {
-    let got = evaluate(&plain(Mode::BinarySelect), &[&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], &[1.0, 0.0, NAN]]);
-    assert_eq!(got, [1.0, 5.0, 3.0]);
+    let operands: [&[f64]; 3] = [&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], &[1.0, 0.0, NAN]];
+    assert_values(&plain(Mode::BinarySelect), &operands, &[1.0, 5.0, 3.0]);
 }
 
 #[test]
@@ -123,32 +129,31 @@ fn relu_clips_and_slopes() {
         ..plain(Mode::ReluFwd)
     };
     let x = [-3.0, -1.0, 0.5, 2.0, 7.0, NAN];
-    assert_values(Mode::ReluFwd, &evaluate(&node, &[&x]), &[-2.0, -1.0, 0.5, 2.0, 2.0, NAN]);
+    assert_values(&node, &[&x], &[-2.0, -1.0, 0.5, 2.0, 2.0, NAN]);
     let backward = Pointwise { operation: Mode::ReluBwd, ..node };
-    assert_values(Mode::ReluBwd, &evaluate(&backward, &[&[8.0], &x]), &[4.0, 4.0, 8.0, 8.0, 0.0, 8.0]);
+    assert_values(&backward, &[&[8.0], &x], &[4.0, 4.0, 8.0, 8.0, 0.0, 8.0]);
     // RELU without an upper clip keeps infinity.
     let leaky = Pointwise { relu_lower_clip_slope: Some(0.5), ..plain(Mode::ReluFwd) };
-    assert_values(Mode::ReluFwd, &evaluate(&leaky, &[&[INF, -INF, f64::MAX]]), &[INF, -INF, f64::MAX]);
-    let bare = evaluate(&plain(Mode::ReluBwd), &[&[8.0, INF, INF], &[-1.0, 0.0, 3.0]]);
-    assert_values(Mode::ReluBwd, &bare, &[0.0, 0.0, INF]);
+    assert_values(&leaky, &[&[INF, -INF, f64::MAX]], &[INF, -INF, f64::MAX]);
+    assert_values(&plain(Mode::ReluBwd), &[&[8.0, INF, INF], &[-1.0, 0.0, 3.0]], &[0.0, 0.0, INF]);
 }
 
 #[test]
 fn the_slope_of_gelu_is_1_or_0_far_away() {
     for mode in [Mode::GeluBwd, Mode::GeluApproxTanhBwd] {
-        let got = evaluate(&plain(mode), &[&[3.0], &[INF, 1e200, 50.0, -50.0, -1e200, -INF, NAN]]);
-        assert_values(mode, &got, &[3.0, 3.0, 3.0, 0.0, 0.0, 0.0, NAN]);
+        let operands: [&[f64]; 2] = [&[3.0], &[INF, 1e200, 50.0, -50.0, -1e200, -INF, NAN]];
+        assert_values(&plain(mode), &operands, &[3.0, 3.0, 3.0, 0.0, 0.0, 0.0, NAN]);
     }
 }
 
 #[test]
 fn the_numbers_of_activations_count() {
     let swish = Pointwise { swish_beta: Some(2.0), ..plain(Mode::SwishFwd) };
-    assert_values(Mode::SwishFwd, &evaluate(&swish, &[&[1.0]]), &[0.880_797_077_977_882_3]);
+    assert_values(&swish, &[&[1.0]], &[0.880_797_077_977_882_3]);
     let elu = Pointwise { elu_alpha: Some(2.0), ..plain(Mode::EluFwd) };
-    assert_values(Mode::EluFwd, &evaluate(&elu, &[&[-1.0]]), &[-1.264_241_117_657_115_4]);
+    assert_values(&elu, &[&[-1.0]], &[-1.264_241_117_657_115_4]);
     let softplus = Pointwise { softplus_beta: Some(2.0), ..plain(Mode::SoftplusFwd) };
-    assert_values(Mode::SoftplusFwd, &evaluate(&softplus, &[&[1.0]]), &[1.063_464_005_521_486_3]);
+    assert_values(&softplus, &[&[1.0]], &[1.063_464_005_521_486_3]);
 }
 
 #[test]

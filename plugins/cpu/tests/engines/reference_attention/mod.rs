@@ -70,12 +70,3 @@ pub fn filled(case: &mut Case, data_type: DataType, dims: &[i64], values: &[f64]
     case.fill(uid, values);
     uid
 }
-
-#[track_caller]
-pub fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    for (place, (got, expected)) in got.iter().zip(expected).enumerate() {
-        let close = (got - expected).abs() <= tolerance || got == expected;
-        assert!(close, "number {place}: {got} is not {expected} ± {tolerance}");
-    }
-}

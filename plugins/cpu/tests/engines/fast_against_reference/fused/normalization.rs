@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::engines::common::{Case, Random, channels_last, packed};
-use crate::engines::fast_against_reference::{FAST, REFERENCE, both, compare};
+use crate::engines::fast_against_reference::{FAST, REFERENCE, both};
+use crate::engines::limits::assert_engines_agree;
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormInferenceVariance, Layernorm, RmsNorm};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, TensorValue};
@@ -94,11 +95,7 @@ fn epilogues_of_a_normalization() {
             last = out;
         }
         let (fast, reference) = both(&case);
-        for uid in written {
-            let values = reference.values(uid);
-            let unit = if data_type == DataType::Float { 2e-4 } else { 3e-2 };
-            compare(seed, "normalization", &fast, &reference, uid, |at| (values[at].abs() + 1.0) * unit);
-        }
+        assert_engines_agree(&format!("normalization, seed {seed}"), &fast, &reference);
         let workspace = |engine| planner(engine).plan(&case.graph).unwrap().workspace_size();
         smaller += usize::from(workspace(FAST) < workspace(REFERENCE));
     }
@@ -182,11 +179,7 @@ fn prologues_of_a_normalization() {
             written.push(out);
         }
         let (fast, reference) = both(&case);
-        for uid in written {
-            let values = reference.values(uid);
-            let unit = if data_type == DataType::Float { 2e-4 } else { 4e-2 };
-            compare(seed, "before", &fast, &reference, uid, |at| (values[at].abs() + 1.0) * unit);
-        }
+        assert_engines_agree(&format!("before, seed {seed}"), &fast, &reference);
         // Rows of contiguous floats need only the result's memory.
         if data_type == DataType::Float && strides == packed(&dims) && !shared {
             candidates += 1;
