@@ -175,3 +175,38 @@ fn weighed<'g>(
     });
     judged.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::testing::{graph, pointwise, tensor};
+
+    #[test]
+    fn what_cancels_is_held_to_what_its_operands_allow() {
+        const COUNT: usize = 16;
+        let mut tensors: Vec<_> = (1..4).map(|uid| tensor(uid, "", &[COUNT as i64], false)).collect();
+        tensors.push(tensor(4, "", &[COUNT as i64], true));
+        let nodes = vec![pointwise("", "sub", 1, Some(2), 4), pointwise("", "abs", 4, None, 3)];
+        let graph = graph("", tensors, nodes);
+        let array = |values: Vec<f64>| Array { dims: vec![values.len()], values };
+        let inputs = vec![(1, array(vec![1.0; COUNT])), (2, array(vec![1.0 - 1e-4; COUNT]))];
+        let compute = |inputs: &Arrays| {
+            let own = |uid| of(inputs, uid).unwrap().values.iter();
+            Ok(vec![(3, array(own(1).zip(own(2)).map(|(a, b)| (a - b).abs()).collect()))])
+        };
+        let expected = compute(&inputs).unwrap();
+        let limits = Limits { steps: None, factor: 1.0 };
+        let is_wrong = |error: f64, allow: fn(&Tensor, Tolerance) -> Tolerance| {
+            let outputs = vec![(3, array(vec![1e-4 + error; COUNT]))];
+            let judged =
+                judge_alone(&graph, (&inputs, &outputs, &expected), (limits, allow), compute).unwrap();
+            (judged[0].is_wrong, judged[0].change.is_some())
+        };
+        let unchanged: fn(&Tensor, Tolerance) -> Tolerance = |_, tolerance| tolerance;
+        // Within the tolerance of the small result; within eight times what the last places of the operands amount to, 2^-22; beyond.
+        assert_eq!(is_wrong(1e-12, unchanged), (false, false));
+        assert_eq!(is_wrong(1e-6, unchanged), (false, true));
+        assert_eq!(is_wrong(1e-5, unchanged), (true, true));
+        assert_eq!(is_wrong(1e-5, |_, own| Tolerance { absolute: 1e-4, ..own }), (false, false));
+    }
+}

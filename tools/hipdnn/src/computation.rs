@@ -431,7 +431,8 @@ pub fn sensitivity(
                 _ => continue,
             };
             for (place, value) in array.values.iter_mut().enumerate() {
-                let up = is_common || mixed(place as u64) & 1 == 0;
+                // Elements at the same place of two tensors move apart, too.
+                let up = is_common || mixed(place as u64 ^ (uid.cast_unsigned() << 40)) & 1 == 0;
                 *value *= if up { 1.0 + step } else { 1.0 - step };
             }
         }
