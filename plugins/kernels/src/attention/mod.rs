@@ -199,4 +199,6 @@ impl Tensor {
 }
 
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 pub(crate) mod tests;

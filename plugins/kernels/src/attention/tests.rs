@@ -1,3 +1,4 @@
+use super::limits::Limit;
 use super::{Attention, Band, Dropout, HeadFactor, Mask, Scale, Start, Tensor, parts, write};
 use crate::interpret::{Argument, run};
 use crate::product::tests::{numbers, random, targets};
@@ -149,6 +150,7 @@ pub(super) fn check_parts(attention: &Attention, target: &Target, parts: usize) 
         Some(Scale::Value(scale)) => scale,
         _ => 1.0,
     });
+    let (of_result, of_statistics) = (Limit::of_result(attention), Limit::of_statistics(attention));
     for place in 0..rows {
         let (sequence, head, query) = (place / (heads * queries), place / queries % heads, place % queries);
         let own = |of: usize| head / (heads / of);
@@ -194,10 +196,13 @@ pub(super) fn check_parts(attention: &Attention, target: &Target, parts: usize) 
         let expected = [if sum > 0.0 { greatest + sum.ln() } else { f64::NEG_INFINITY }, greatest, sum];
         let row = at(&tensor(Scalar::F32, [batch, heads, queries, 1]), [sequence, head, query, 0]);
         for (was, expected) in statistics.iter().map(|all| all[row]).zip(expected) {
-            let fits = was == expected || (was - expected).abs() < 1e-3 * expected.abs().max(1.0);
+            let fits = of_statistics.holds(was, expected, expected.abs().max(1.0));
             assert!(fits, "{} {attention:?} {place}: {was}, expected {expected}", target.name);
         }
         let mut greatest_result = 0.0_f64;
+        // The elements of v are at most 1 in magnitude, and dropout enlarges those that it keeps.
+        let kept = (0..keys).map(|key| dropped.kept([sequence, head, query, key])).fold(1.0, f64::max);
+        let scale = kept * factor(sequence, head).abs() * scales.iter().product::<f64>();
         for element in 0..value_depth {
             let total: f64 = scores
                 .iter()
@@ -213,13 +218,14 @@ pub(super) fn check_parts(attention: &Attention, target: &Target, parts: usize) 
             greatest_result = greatest_result.max(expected.abs());
             let expected = expected * scales[2];
             let was = got[at(&attention.o, [sequence, head, query, element])];
-            let fits = (was - expected).abs() < 0.02;
+            let fits = of_result.holds(was, expected, scale);
             assert!(fits, "{} {attention:?} {place} {element}: {was}, expected {expected}", target.name);
         }
         if attention.largest[0] {
             let probability = if sum > 0.0 { 1.0 / sum } else { 0.0 };
             for (was, expected) in largest(place).into_iter().zip([probability, greatest_result]) {
-                assert!((was - expected).abs() < 0.02, "{} {place}: {was}, expected {expected}", target.name);
+                let fits = of_result.holds(was, expected, expected.max(1.0));
+                assert!(fits, "{} {place}: {was}, expected {expected}", target.name);
             }
         }
     }

@@ -2,6 +2,10 @@ use std::collections::HashSet;
 
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_plugin_sdk::json;
+use hipdnn_tool::rounding::Limits;
+use hipdnn_tool::steps::Step;
+use hipdnn_tool::tensor::{Array, compare};
 
 use super::*;
 use crate::loader;
@@ -44,10 +48,23 @@ fn add() -> Graph {
     graph(&[(1, &[5, 333]), (2, &[5, 333]), (3, &[5, 333])], vec![add])
 }
 
-fn run(handle: &Handle, graph: &Graph, arrays: &mut [(i64, Vec<f32>)]) {
+fn run(handle: &Handle, graph: &Graph, arrays: &mut [(i64, Vec<f32>)]) -> Plan {
     VulkanPlugin::supports(handle, 0, graph).unwrap();
     let plan = VulkanPlugin::plan(handle, 0, graph, &[]).unwrap();
     execute(handle, &plan, arrays);
+    plan
+}
+
+/// Panics if a result is farther from what is expected than `hipdnn run --check` allows for the plan.
+fn assert_near((graph, plan): (&Graph, &Plan), (uid, got): &(i64, Vec<f32>), expected: &[f64]) {
+    let steps: Vec<Step> = VulkanPlugin::describe(plan).unwrap().into_iter().map(Step::from).collect();
+    let graph = hipdnn_tool::graph::Graph::from_json(&json::write(graph)).unwrap();
+    let limits = Limits { steps: Some(&steps), factor: 1.0 };
+    let tolerance = limits.of(&graph, graph.tensor(*uid).unwrap());
+    let array = |values: Vec<f64>| Array { dims: vec![values.len()], values };
+    let got = array(got.iter().map(|value| f64::from(*value)).collect());
+    let found = compare(&got, &array(expected.to_vec()), tolerance, |_| false);
+    assert_eq!((got.values.len(), found.beyond), (expected.len(), 0), "{found:?} with {tolerance:?}");
 }
 
 fn execute(handle: &Handle, plan: &Plan, arrays: &mut [(i64, Vec<f32>)]) {
@@ -138,9 +155,7 @@ fn tiles_of_every_rank_compute_the_same_product_in_other_ways() {
         ways.insert(VulkanPlugin::describe(&plan).unwrap()[0].kernel.clone());
         let mut arrays = [(1, a.clone()), (2, b.clone()), (3, vec![0.0; expected.len()])];
         execute(&handle, &plan, &mut arrays);
-        for (place, (got, expected)) in arrays[2].1.iter().zip(&expected).enumerate() {
-            assert!((f64::from(*got) - expected).abs() < 1e-4, "{rank} {place}: {got} {expected}");
-        }
+        assert_near((&graph, &plan), &arrays[2], &expected);
     }
     assert!(ways.len() > 2, "{ways:?}");
 }
@@ -161,15 +176,15 @@ fn a_softmax_passes_three_times_over_its_rows() {
     );
     let x = numbers(rows * columns, 5);
     let mut arrays = [(1, x.clone()), (6, vec![0.0; rows * columns])];
-    run(&handle, &graph, &mut arrays);
-    for (own, result) in x.chunks(columns).zip(arrays[1].1.chunks(columns)) {
+    let plan = run(&handle, &graph, &mut arrays);
+    let mut expected = Vec::new();
+    for own in x.chunks(columns) {
         let most = own.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let sum: f64 = own.iter().map(|x| f64::from(x - most).exp()).sum();
-        for (x, y) in own.iter().zip(result) {
-            let expected = f64::from(x - most).exp() / sum;
-            assert!((f64::from(*y) - expected).abs() < 1e-6 * expected, "{y} {expected}");
-        }
+        let powers = own.iter().map(|x| f64::from(x - most).exp());
+        let sum: f64 = powers.clone().sum();
+        expected.extend(powers.map(|power| power / sum));
     }
+    assert_near((&graph, &plan), &arrays[1], &expected);
 }
 
 #[test]
@@ -179,12 +194,12 @@ fn a_product_with_shared_matrices_is_computed() {
         graph(&[(1, &[2, 3, 5]), (2, &[1, 5, 4]), (3, &[2, 3, 4])], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
     let (a, b) = (numbers(30, 1), numbers(20, 2));
     let mut arrays = [(1, a.clone()), (2, b.clone()), (3, vec![0.0; 24])];
-    run(&handle, &graph, &mut arrays);
-    for (place, own) in arrays[2].1.iter().enumerate() {
+    let plan = run(&handle, &graph, &mut arrays);
+    let element = |place: usize| {
         let (row, column) = (place / 4, place % 4);
-        let expected: f32 = (0..5).map(|k| a[row * 5 + k] * b[k * 4 + column]).sum();
-        assert!((own - expected).abs() < 1e-5, "{place}: {own} {expected}");
-    }
+        (0..5).map(|k| f64::from(a[row * 5 + k]) * f64::from(b[k * 4 + column])).sum()
+    };
+    assert_near((&graph, &plan), &arrays[2], &(0..24).map(element).collect::<Vec<f64>>());
 }
 
 #[test]
