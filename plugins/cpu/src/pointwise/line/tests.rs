@@ -72,7 +72,7 @@ fn streaming_stores_the_same_values() {
                 assert!(stored.0[..first].iter().all(|number| *number == -1.0));
                 assert_eq!(stored.0[first + len], -1.0);
                 let last = x[len - 1] * y[len - 1] + 2.0;
-                assert!((stored.0[first + len - 1] - last).abs() < 1e-5);
+                assert_eq!(stored.0[first + len - 1], last);
             }
         }
     }
