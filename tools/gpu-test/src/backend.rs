@@ -389,6 +389,11 @@ impl Owned<'_> {
 }
 
 impl Plan<'_> {
+    /// The library that made it.
+    pub fn backend(&self) -> &Backend {
+        self.plan.backend
+    }
+
     /// What the plan says of its steps, if it does.
     pub fn steps(&self) -> Result<Option<Vec<Step>>, Failure> {
         let size = self.plan.get::<u8>(PLAN_JSON, TYPE_CHAR, &mut [])?;

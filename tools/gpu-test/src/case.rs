@@ -7,13 +7,18 @@ use std::ptr;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 use hipdnn_plugin_sdk::json;
+use hipdnn_tool::comparison::{Judged, judge_alone};
+use hipdnn_tool::computation::Arrays;
+use hipdnn_tool::data_type::DataType as TypeOfTool;
+use hipdnn_tool::failure::Failure as FailureOfTool;
+use hipdnn_tool::graph::{Graph as GraphOfTool, Tensor as TensorOfTool};
 use hipdnn_tool::rounding::Limits;
-use hipdnn_tool::tensor::{Array, Tolerance, compare};
+use hipdnn_tool::tensor::{Tolerance, steps};
 
 use crate::Failure;
 use crate::backend::{Backend, Plan};
 use crate::gate;
-use crate::memory::{pack, unpack};
+use crate::memory::{array, arrays, half_step, pack, unpack};
 use crate::runs::{allocated, only_runs};
 
 /// The reference engine.
@@ -39,8 +44,8 @@ pub struct Case {
     outputs: Vec<i64>,
     /// What is allowed beside the bound that follows from the plan's notes, relative to the largest result: what no note tells.
     pub allowance: f64,
-    /// What is allowed instead where results follow from a definition, relative to the largest.
-    pub at_most: Option<f64>,
+    /// Whether results follow from a definition: nothing is allowed but the last bit of a value in single precision.
+    pub is_defined: bool,
     /// The most bytes of workspace that the plan may need, to check that the graph is fused.
     pub workspace_limit: Option<usize>,
     /// Values of the engine's knobs.
@@ -66,7 +71,7 @@ impl Case {
             inputs: HashMap::new(),
             outputs: Vec::new(),
             allowance: 0.0,
-            at_most: None,
+            is_defined: false,
             workspace_limit: None,
             knobs: Vec::new(),
             rounded: None,
@@ -236,31 +241,24 @@ impl Case {
         self.compare(&self.run_on_host(backend)?, &self.run_on_device(gpu, plan)?, plan)
     }
 
-    /// The limits of the results of a plan, by their uids.
-    ///
-    /// # Errors
-    /// The library's message.
-    fn limits(&self, plan: &Plan<'_>) -> Result<HashMap<i64, Tolerance>, Failure> {
-        let graph = hipdnn_tool::graph::Graph::from_json(&json::write(&self.graph))
-            .map_err(|failure| Failure(failure.to_string()))?;
-        let steps = plan.steps()?;
-        let limits = Limits { steps: steps.as_deref(), factor: 1.0 };
-        let of = |uid: &i64| {
-            let tensor = graph.tensor(*uid)?;
-            let mut limit = limits.of(&graph, tensor);
-            limit.of_largest += self.allowance;
-            // Sums that cancel altogether.
-            limit.absolute += limit.of_largest * 1e-3;
-            if self.graph.tensor(*uid)?.data_type == DataType::Double {
-                // The values are kept in single precision here.
-                limit.relative = limit.relative.max(f64::from(f32::EPSILON));
-            }
-            if let Some(of_largest) = self.at_most {
-                limit = Tolerance { relative: 0.0, of_largest, absolute: of_largest * 1e-3 };
-            }
-            Some((*uid, limit))
-        };
-        Ok(self.outputs.iter().filter_map(of).collect())
+    /// The graph as the tool reads it.
+    fn described(&self) -> Result<GraphOfTool, Failure> {
+        GraphOfTool::from_json(&json::write(&self.graph)).map_err(|failure| Failure(failure.to_string()))
+    }
+
+    /// What a result may differ by, of what follows from a plan's notes.
+    fn allow(&self, tensor: &TensorOfTool, derived: Tolerance) -> Tolerance {
+        let (step, smallest) = steps(TypeOfTool::Float);
+        if self.is_defined {
+            return Tolerance { relative: 0.0, of_largest: 2.0 * step, absolute: smallest };
+        }
+        let mut limit = derived;
+        limit.of_largest += self.allowance;
+        if tensor.data_type == TypeOfTool::Double {
+            // The values are kept in single precision here.
+            limit.relative = limit.relative.max(2.0 * step);
+        }
+        limit
     }
 
     /// What a plan's result may differ by from the reference, relative to the largest value.
@@ -268,8 +266,10 @@ impl Case {
     /// # Errors
     /// The library's message.
     pub fn limit(&self, uid: i64, plan: &Plan<'_>) -> Result<f64, Failure> {
-        let limits = self.limits(plan)?;
-        Ok(limits.get(&uid).map_or(0.0, |limit| limit.relative + limit.of_largest))
+        let (graph, steps) = (self.described()?, plan.steps()?);
+        let limits = Limits { steps: steps.as_deref(), factor: 1.0 };
+        let limit = graph.tensor(uid).map(|tensor| self.allow(tensor, limits.of(&graph, tensor)));
+        Ok(limit.map_or(0.0, |limit| limit.relative + limit.of_largest))
     }
 
     /// By how much the [rounded](Case::rounded) tensor may differ where two engines round to different neighbours.
@@ -281,12 +281,7 @@ impl Case {
         };
         let finite = values.iter().filter(|value| value.is_finite());
         let largest = finite.fold(0.0_f32, |most, value| most.max(value.abs()));
-        let unit = match tensor.data_type {
-            DataType::Half => 2.0_f64.powi(-10),
-            DataType::Bfloat16 => 2.0_f64.powi(-7),
-            _ => f64::from(f32::EPSILON),
-        };
-        unit * f64::from(largest)
+        2.0 * half_step(tensor.data_type) * f64::from(largest)
     }
 
     /// The largest part that a plan's results use of what they may differ by.
@@ -299,12 +294,11 @@ impl Case {
         got: &HashMap<i64, Vec<f32>>,
         plan: &Plan<'_>,
     ) -> Result<f32, Failure> {
-        let limits = self.limits(plan)?;
+        let (graph, steps) = (self.described()?, plan.steps()?);
+        let limits = Limits { steps: steps.as_deref(), factor: 1.0 };
         let of_rounded = self.of_rounded(expected);
-        let mut worst = 0.0_f64;
         for uid in &self.outputs {
-            let (Some(expected), Some(got), Some(limit)) = (expected.get(uid), got.get(uid), limits.get(uid))
-            else {
+            let Some(expected) = expected.get(uid).filter(|_| got.contains_key(uid)) else {
                 return Err(Failure(format!("tensor {uid} was not computed")));
             };
             // Elements between sequences are not written.
@@ -312,22 +306,50 @@ impl Case {
             if let Some(place) = expected.iter().position(|value| value.is_nan() && !is_ragged) {
                 return Err(Failure(format!("tensor {uid}, element {place}: the reference is not a number")));
             }
-            let array = |values: &[f32]| Array {
-                dims: vec![values.len()],
-                values: values.iter().map(|value| f64::from(*value)).collect(),
-            };
-            let limit = Tolerance { absolute: limit.absolute + of_rounded, ..*limit };
-            let found = compare(&array(got), &array(expected), limit, |_| false);
-            if found.beyond > 0 {
+        }
+        let allow = |tensor: &TensorOfTool, derived| {
+            let limit = self.allow(tensor, derived);
+            Tolerance { absolute: limit.absolute + of_rounded, ..limit }
+        };
+        let (inputs, outputs) = (arrays(&self.inputs), self.results(got));
+        let own = (&inputs, &outputs, &self.results(expected));
+        let compute = |inputs: &Arrays| {
+            let mut moved = self.clone();
+            moved.inputs = inputs
+                .iter()
+                .map(|(uid, array)| (*uid, array.values.iter().map(|value| *value as f32).collect()))
+                .collect();
+            let results = moved.run_on_host(plan.backend());
+            Ok(moved.results(&results.map_err(|failure| FailureOfTool::work(failure.0))?))
+        };
+        let judged = judge_alone(&graph, own, (limits, allow), compute);
+        let mut worst = 0.0_f64;
+        for Judged { tensor, comparison: found, change, is_wrong } in
+            judged.map_err(|failure| Failure(failure.to_string()))?
+        {
+            if is_wrong {
                 let (got, expected) = found.pair;
                 return Err(Failure(format!(
-                    "tensor {uid}, element {:?}: {got}, expected {expected}; {} of {} elements beyond {limit:?}",
-                    found.worst, found.beyond, found.count
+                    "tensor {}, element {:?}: {got}, expected {expected}; {} of {} elements beyond {:?}, \
+                     moved inputs change it by {:e}",
+                    tensor.uid,
+                    found.worst,
+                    found.beyond,
+                    found.count,
+                    allow(tensor, limits.of(&graph, tensor)),
+                    change.unwrap_or_default()
                 )));
             }
-            worst = worst.max(found.used);
+            // What moved inputs explain is right.
+            worst = worst.max(found.used.min(1.0));
         }
         Ok(worst as f32)
+    }
+
+    /// Values of the results.
+    fn results(&self, values: &HashMap<i64, Vec<f32>>) -> Arrays {
+        let of = |uid: &i64| Some((*uid, array(values.get(uid)?)));
+        self.outputs.iter().filter_map(of).collect()
     }
 
     /// The initial bytes of a tensor: the values of an input, and NaN for a result.

@@ -1,11 +1,14 @@
 //! Device memory for tensors.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::ffi::c_void;
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_tool::computation::Arrays;
+use hipdnn_tool::tensor::{Array, steps};
 
 use crate::Failure;
 
@@ -51,6 +54,21 @@ impl Drop for DeviceMemory {
         // SAFETY: this owns the memory.
         unsafe { self.gpu.free(self.pointer) };
     }
+}
+
+/// Values as the tool takes them.
+pub fn array(values: &[f32]) -> Array {
+    Array { dims: vec![values.len()], values: values.iter().map(|value| f64::from(*value)).collect() }
+}
+
+/// The same of several tensors, in the order of their memory.
+pub fn arrays(values: &HashMap<i64, Vec<f32>>) -> Arrays {
+    values.iter().map(|(uid, values)| (*uid, array(values))).collect()
+}
+
+/// Half a step of a type at 1.
+pub fn half_step(data_type: DataType) -> f64 {
+    hipdnn_tool::data_type::DataType::named(data_type.name()).map_or(0.0, |data_type| steps(data_type).0)
 }
 
 /// Numbers as the bytes of a type.

@@ -22,6 +22,7 @@ use hipdnn_plugin_sdk::json;
 
 use crate::Failure;
 use crate::case::{Case, Order};
+use crate::memory::half_step;
 
 /// The engine that uses MIOpen's own choice.
 const MIOPEN: &str = "MIOPEN_ENGINE";
@@ -71,14 +72,12 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases
 }
 
-/// MIOpen's kernels round on the way in 16 bits, some of them each sum, of which nothing tells a plan.
+/// MIOpen's kernels round on the way in 16 bits, some of them each sum, of which nothing tells a plan: two neighbours for the reference
+/// and for the kernel.
 fn of_miopen(case: &Case) -> f64 {
-    let has = |data_type| case.graph.tensors.iter().any(|tensor| tensor.data_type == data_type);
-    match (has(DataType::Bfloat16), has(DataType::Half)) {
-        (true, _) => 1.6e-2,
-        (_, true) => 2e-3,
-        _ => 0.0,
-    }
+    let types = case.graph.tensors.iter().map(|tensor| tensor.data_type);
+    let narrow = types.filter(|data_type| matches!(data_type, DataType::Bfloat16 | DataType::Half));
+    4.0 * narrow.map(half_step).fold(0.0, f64::max)
 }
 
 /// Writes the graphs of an engine into a folder, as JSON in files with the names of the cases.

@@ -4,6 +4,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 
 use crate::case::{Case, Order};
+use crate::memory::half_step;
 
 const FIRST: Order = Order::ChannelsFirst;
 const RANGE: [f32; 2] = [-1.0, 1.0];
@@ -315,14 +316,10 @@ fn packed(size: i64, form: Form, data_type: DataType) -> Case {
 /// 8-bit floats with factors and the largest magnitudes.
 fn bytes(form: Form, data_type: DataType) -> Case {
     let mut p = Parts::new("fp8", form, data_type);
-    // With scale_s the reference rounds probabilities to 8 bits, kernels to 16: results of 8 bits may be the next number.
+    // With scale_s the reference rounds probabilities to 8 bits, kernels to 16: a step of that type.
     let rounds = form != Form::Plain;
     let result = if rounds { data_type } else { DataType::Float };
-    p.case.allowance = match (rounds, data_type) {
-        (false, _) => 0.0,
-        (true, DataType::Fp8E4m3) => 0.1,
-        (true, _) => 0.2,
-    };
+    p.case.allowance = if rounds { 2.0 * half_step(data_type) } else { 0.0 };
     let [sequences, heads, queries, keys, depth] = SHAPE;
     let key_heads = p.key_heads();
     let q = p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE);
