@@ -92,10 +92,10 @@ mod tests {
     fn waves_are_those_of_the_transform() {
         let of = waves(4, 3, None);
         let expected = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, -1.0, 0.0];
-        assert!(of.iter().zip(expected).all(|(have, want)| (have - want).abs() < 1e-6), "{of:?}");
+        assert!(of.iter().zip(expected).all(|(have, want)| (have - want).abs() <= f32::EPSILON), "{of:?}");
         let of = waves(8, 5, Some(&[2.0; 8]));
         assert_eq!(of.len(), 2 * 5 * 8);
         let sine = of[(5 + 1) * 8 + 2];
-        assert!((sine + 2.0).abs() < 1e-6, "{sine}");
+        assert!((sine + 2.0).abs() <= f32::EPSILON, "{sine}");
     }
 }
