@@ -64,7 +64,7 @@ const RIGS: [&str; 2] = ["rig", "other-rig"];
 /// Which cases run, and the order in which the emulated device runs a kernel's workgroups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cases {
-    /// Half of the cases, a quarter of the failing calls and of the kernels, these for one other device, no training of
+    /// Half of the cases, a quarter of the failing calls, an eighth of the kernels, these for one other device, no training of
     /// `train_digits` and no tests of ONNX: another choice with each commit.
     Sample,
     /// All of them.
@@ -75,17 +75,18 @@ pub enum Cases {
 }
 
 impl Cases {
-    /// The quarter of a list whose turn it is, or all of it.
-    fn quarter(self, turn: usize) -> &'static str {
-        match (self, turn % 4) {
-            (Self::All | Self::BothOrders, _) => "1/1",
-            (Self::Sample, 0) => "1/4",
-            (Self::Sample, 1) => "2/4",
-            (Self::Sample, 2) => "3/4",
-            (Self::Sample, _) => "4/4",
+    /// The one of so many parts of a list whose turn it is, or all of it.
+    fn part(self, parts: usize, turn: usize) -> String {
+        match self {
+            Self::All | Self::BothOrders => "1/1".to_owned(),
+            Self::Sample => format!("{}/{parts}", turn % parts + 1),
         }
     }
 }
+
+/// Of so many parts of the failing calls and of the kernels one is a sample. Compiling a kernel takes longer than a call.
+const PARTS_OF_CALLS: usize = 4;
+const PARTS_OF_KERNELS: usize = 8;
 
 /// Architectures of other devices that every compiler here knows. The cases compile kernels for the emulated one.
 const OTHERS: [&str; 2] = ["gfx90a", "gfx942"];
@@ -94,15 +95,20 @@ const OTHERS: [&str; 2] = ["gfx90a", "gfx942"];
 pub fn test(workspace: &Workspace, words: &[String], cases: Cases) -> Result<(), Failure> {
     let mut steps = Steps::new();
     run_steps(workspace, words, cases, &mut steps);
+    check_kernels(workspace, cases, &mut steps);
     steps.summary()
 }
 
-/// The steps of [`test()`].
+/// The steps of [`test()`] on the emulated device.
 pub fn run_steps(workspace: &Workspace, words: &[String], cases: Cases, steps: &mut Steps) {
     if let Err(failure) = on_emulated_device(workspace, words, cases, steps) {
         steps.report("engines for AMD GPUs on an emulated device", Took::default(), Err(failure));
     }
-    crate::nvidia::check_kernels(workspace, cases.quarter(turn(workspace)), steps);
+}
+
+/// The steps of [`test()`] that need no device: generated kernels by NVIDIA's compiler.
+pub fn check_kernels(workspace: &Workspace, cases: Cases, steps: &mut Steps) {
+    crate::nvidia::check_kernels(workspace, &cases.part(PARTS_OF_KERNELS, turn(workspace)), steps);
 }
 
 fn on_emulated_device(
@@ -155,7 +161,7 @@ fn lanes<'a>(
         (true, 0) => ["1/4", "2/4"],
         (true, _) => ["3/4", "4/4"],
     };
-    let quarter = cases.quarter(turn);
+    let (of_calls, of_kernels) = (cases.part(PARTS_OF_CALLS, turn), cases.part(PARTS_OF_KERNELS, turn));
     let part = move |rig, part: &'static str, reverse: &'static str| -> Check<'a> {
         let order = if reverse == "1" { ", last workgroup first" } else { "" };
         let name = format!("engines against the reference, part {part}{order}");
@@ -173,7 +179,7 @@ fn lanes<'a>(
     };
     // Recompile the kernels, so that the compiler's calls are among those that fail.
     let calls = move || {
-        let part = format!("--part={quarter}");
+        let part = format!("--part={of_calls}");
         let mut command = program(userland, first, &["--calls"]);
         last_line(command.arg(part).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
     };
@@ -183,14 +189,16 @@ fn lanes<'a>(
     ];
     lane.extend(host::with_device(userland, first));
     let train = move || training::train(workspace, userland, second);
-    let architecture = if sample { OTHERS.get(turn / 4 % OTHERS.len()).copied() } else { None };
-    // Other digits of the commit choose the device, so that each device has every quarter.
-    let kernels = move || architectures(userland, second, quarter, architecture);
+    let architecture =
+        if sample { OTHERS.get(turn / PARTS_OF_KERNELS % OTHERS.len()).copied() } else { None };
+    // Other digits of the commit choose the device, so that each device has every part.
+    let name_of_kernels = format!("generated kernels, part {of_kernels}, for other devices");
+    let kernels = move || architectures(userland, second, &of_kernels, architecture);
     let registers = move || registers(userland, second, architecture);
     let mut other: Vec<Check<'a>> = vec![
         part(second, of_second, "0"),
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
-        (format!("generated kernels, part {quarter}, for other devices"), Box::new(kernels)),
+        (name_of_kernels, Box::new(kernels)),
         ("registers of generated kernels".to_owned(), Box::new(registers)),
         (
             "a GPT and a U-Net trained by generated kernels".to_owned(),
@@ -319,8 +327,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_turns_are_all_quarters() {
-        assert_eq!([4, 5, 6, 7].map(|turn| Cases::Sample.quarter(turn)), ["1/4", "2/4", "3/4", "4/4"]);
-        assert_eq!([Cases::All, Cases::BothOrders].map(|cases| cases.quarter(3)), ["1/1"; 2]);
+    fn as_many_turns_as_parts_are_everything() {
+        assert_eq!([4, 5, 6, 7].map(|turn| Cases::Sample.part(4, turn)), ["1/4", "2/4", "3/4", "4/4"]);
+        assert_eq!([7, 8].map(|turn| Cases::Sample.part(PARTS_OF_KERNELS, turn)), ["8/8", "1/8"]);
+        assert_eq!([Cases::All, Cases::BothOrders].map(|cases| cases.part(8, 3)), ["1/1", "1/1"]);
     }
 }

@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 
 /// Tests a change: everything in short, or what the files changed since a revision concern.
 ///
-/// Lint and the emulated GPU run in parallel, since each leaves a core idle most of the time.
+/// Lint, the emulated GPU and NVIDIA's compiler run in parallel, since each leaves a core idle most of the time.
 pub fn ci(workspace: &Workspace, since: Option<&str>) -> Result<(), Failure> {
     let parts = match since {
         None => since::everything(),
@@ -38,6 +38,7 @@ pub fn ci(workspace: &Workspace, since: Option<&str>) -> Result<(), Failure> {
     }
     if has(since::AMD) {
         others.push(Box::new(|steps| amd::run_steps(workspace, &[], amd::Cases::Sample, steps)));
+        others.push(Box::new(|steps| amd::check_kernels(workspace, amd::Cases::Sample, steps)));
     }
     let groups: Vec<&str> = test::names().into_iter().filter(|name| has(name)).collect();
     if since.is_some() {
