@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::Failure;
+use crate::extent::Extent;
 use crate::process::{command, run};
 
 /// Warnings as errors, as a careful user of the headers enables them.
@@ -76,8 +77,18 @@ impl OtherCompiler {
 }
 
 /// Sanitizers that end a program on memory errors and undefined behaviour.
-pub const SANITIZERS: &[&str] =
+const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
+/// Without the words of what is undefined, programs compile in three quarters of the time. The types of objects with virtual
+/// functions cannot be checked so.
+const WITHOUT_WORDS: &str = "-fsanitize-undefined-trap-on-error";
+
+/// The options of a compiler with sanitizers; for a change, undefined behaviour ends a program by a signal (SIGILL).
+pub fn sanitizers(extent: Extent) -> Vec<&'static str> {
+    let short = (!extent.is_whole()).then_some(WITHOUT_WORDS);
+    SANITIZERS.iter().copied().chain(short).collect()
+}
 
 /// Why the machine's C++ compiler cannot instrument programs; none if it can.
 pub fn no_sanitizers() -> Result<Option<&'static str>, Failure> {
@@ -172,4 +183,32 @@ pub fn build_plugins(build: &(dyn Fn(&str) -> Result<(), Failure> + Sync)) -> Re
             .try_for_each(|builder| builder.join().unwrap_or_else(|_| Err(Failure::new("a build stopped"))))
     })?;
     Ok(format!("{} plugins", variants.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undefined_behaviour_and_wrong_accesses_end_a_program_at_any_extent() {
+        if no_sanitizers().unwrap().is_some() {
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("hipdnn-sanitizers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let source = folder.join("main.cpp");
+        let text = "int main(int count, char** words)\n{\n    int* values = new int[2]();\n    values[0] = 2147483647;\n    \
+            const int sum = words[1][0] == 'o' ? values[0] + count : words[1][0] == 'a' ? values[count] : 0;\n    \
+            delete[] values;\n    return sum != 0 ? 0 : count - 2;\n}\n";
+        std::fs::write(&source, text).unwrap();
+        for extent in [Extent::Change, Extent::Whole] {
+            let program = folder.join("program");
+            let mut compiler = Language::Cxx.compiler();
+            run(compiler.args(sanitizers(extent)).arg(&source).arg("-o").arg(&program)).unwrap();
+            for (word, is_right) in [("nothing", true), ("overflow", false), ("access", false)] {
+                assert_eq!(run(&mut command(&program, [word])).is_ok(), is_right, "{extent:?} {word}");
+            }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Check, Context, run_all, without_settings};
 use crate::Failure;
-use crate::c_program::{CLANGS, Language, Program, SANITIZERS, build_plugins, no_sanitizers};
+use crate::c_program::{CLANGS, Language, Program, build_plugins, no_sanitizers, sanitizers};
 use crate::extent::Extent;
 use crate::install::PLUGINS;
 use crate::process::{command, run_within};
@@ -83,7 +83,7 @@ fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) 
     let [_, clang] = &CLANGS;
     let sanitized = || {
         let mut compiler = Language::Cxx.compiler();
-        compiler.args(SANITIZERS);
+        compiler.args(sanitizers(context.extent));
         compiler
     };
     let by_clang = || clang.compiler();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Context, without_settings};
 use crate::Failure;
-use crate::c_program::{Language, SANITIZERS, STRICT, no_sanitizers};
+use crate::c_program::{Language, STRICT, no_sanitizers, sanitizers};
 use crate::install::{ENGINES, LIBRARY};
 use crate::process::{command, run, run_within};
 use crate::steps::Steps;
@@ -162,7 +162,7 @@ impl Rig<'_> {
             return Ok(format!("left out: {reason}"));
         }
         let program = self.program.with_file_name("sanitized");
-        compile(context, &program, SANITIZERS)?;
+        compile(context, &program, &sanitizers(context.extent))?;
         for (flow, _) in FLOWS {
             self.flow(&program, flow)?;
         }
