@@ -20,18 +20,29 @@ pub(super) struct Rows {
     pub(super) elements: usize,
     /// Whether elements of a column are neighbours.
     pub(super) turned: bool,
+    /// Where they begin in the array, if not at its first element.
+    pub(super) begin: Option<Value>,
 }
 
 impl Rows {
     pub(super) fn new(b: &mut Builder, scalar: Scalar, rows: usize, elements: usize, turned: bool) -> Self {
         let (stride, length) = Self::sizes(scalar, rows, elements, turned);
-        Self { array: b.shared(scalar, length), scalar, stride, rows, elements, turned }
+        let array = b.shared(scalar, length);
+        Self { array, scalar, stride, rows, elements, turned, begin: None }
     }
 
     /// As [`Rows::new`], in an array that there is.
     pub(super) fn within(array: Shared, scalar: Scalar, rows: usize, elements: usize, turned: bool) -> Self {
         let (stride, _) = Self::sizes(scalar, rows, elements, turned);
-        Self { array, scalar, stride, rows, elements, turned }
+        Self { array, scalar, stride, rows, elements, turned, begin: None }
+    }
+
+    /// The index in the array of what is so far behind the first element.
+    pub(super) fn at(&self, b: &mut Builder, offset: Value) -> Value {
+        match self.begin {
+            Some(begin) => b.add(begin, offset),
+            None => offset,
+        }
     }
 
     /// The distance of lines, and all elements.
@@ -163,6 +174,7 @@ impl Copy<'_> {
         if !to.turned && self.source.bound.tensor.scalar == to.scalar {
             let line = b.mul(line, to.stride);
             let at = b.add(line, element);
+            let at = to.at(b, at);
             return b.store(Memory::Shared(to.array), at, own);
         }
         for (lane, part) in converted(b, own, width, to.scalar).into_iter().enumerate() {
@@ -170,6 +182,7 @@ impl Copy<'_> {
             let (major, minor) = if to.turned { (element, line) } else { (line, element) };
             let major = b.mul(major, to.stride);
             let at = b.add(major, minor);
+            let at = to.at(b, at);
             b.store(Memory::Shared(to.array), at, part);
         }
     }
@@ -251,6 +264,7 @@ pub(super) fn copy(b: &mut Builder, copy: &Copy<'_>, place: Place<'_>) {
         let line = place(b, row);
         let line = b.mul(line, to.stride);
         let at = b.add(line, element);
+        let at = to.at(b, at);
         let from = b.select(there, from, 0);
         b.async_copy((to.array, at), (source.bound.data, from), bytes, Some(there));
     };

@@ -1,7 +1,8 @@
 //! The sizes of a workgroup's work.
 
 use super::super::layout::{Layout, Passing, Way};
-use super::super::plan::{HELD, WIDE, first_to_hide_waits, shapes};
+use super::super::plan::{HELD, Staging, WIDE, first_to_hide_waits, shapes};
+use super::super::staging::Rows;
 use super::{Attention, Of};
 use crate::scalar::Scalar;
 use crate::target::{Language, MatrixShape, Role, Target};
@@ -29,8 +30,9 @@ pub(super) struct Plan {
     pub(super) depths: [usize; 2],
     /// Elements of rows that are in shared memory at once; none if whole rows stay there.
     pub(super) part: Option<usize>,
-    /// Whether the others' rows are loaded into registers beside other work, and whether own rows stay in registers.
-    pub(super) ahead: bool,
+    /// How the others' rows come to shared memory: beside other work into two arrays that take turns.
+    pub(super) staging: Staging,
+    /// Whether own rows stay in registers.
     pub(super) held: bool,
     /// Whether scores become an operand in registers, else through shared memory.
     pub(super) in_registers: bool,
@@ -56,16 +58,27 @@ impl Plan {
             let least = shape.n.max(shape.k) as usize;
             let depths = [attention.depth, attention.value_depth].map(|depth| depth.next_multiple_of(least));
             let parts = PARTS.map(|part| Some(part.max(least)));
-            [None].into_iter().chain(parts).flat_map(move |part| {
+            let whole = [(None, true), (None, false)].into_iter();
+            whole.chain(parts.map(|part| (part, false))).flat_map(move |(part, beside)| {
+                let beside = beside && target.copies_beside && shape.is_matrix() && of != Of::Mask;
                 let twice = twice.iter().filter(move |_| part.is_none());
                 twice.chain(sizes).map(move |(groups, tiles, others)| {
                     let others = (*others).max(least);
                     let layout = Layout::of(shape, *subgroup, others);
                     let fits = layout.way == Way::Queries && layout.passing == Passing::Slots;
-                    let ahead =
-                        is_spirv && shape.is_matrix() && part.is_none() && !target.wants_small_kernels();
+                    let staging = match () {
+                        () if beside => Staging::Beside,
+                        () if is_spirv
+                            && shape.is_matrix()
+                            && part.is_none()
+                            && !target.wants_small_kernels() =>
+                        {
+                            Staging::Ahead
+                        }
+                        () => Staging::InTurn,
+                    };
                     let plan = Self {
-                        ahead,
+                        staging,
                         held: false,
                         shape: shape.clone(),
                         subgroup: *subgroup,
@@ -76,7 +89,7 @@ impl Plan {
                         part,
                         in_registers: fits && layout.is_ordered() && of != Of::Mask,
                     };
-                    Self { held: ahead && plan.is_held(of), ..plan }
+                    Self { held: staging == Staging::Ahead && plan.is_held(of), ..plan }
                 })
             })
         });
@@ -84,6 +97,8 @@ impl Plan {
             Of::Queries | Of::Mask => (attention.queries, attention.keys),
             Of::Keys | Of::Values => (attention.keys, attention.queries),
         };
+        // Drivers keep a kilobyte of each workgroup's.
+        let most = target.shared.min(SHARED.max(target.shared_of_unit / 2 - 1024));
         let fits = |plan: &Self| {
             // Few rows need no more subgroups.
             let few = plan.groups == 1 || plan.rows() < 2 * own.max(plan.shape.m as usize);
@@ -91,7 +106,7 @@ impl Plan {
             let least = plan.shape.n.max(plan.shape.k) as usize;
             let small = target.wants_small_kernels() || (is_spirv && !plan.shape.is_matrix());
             let short = plan.others == least || (!small && plan.others < 2 * passed);
-            few && short && plan.shared(of) <= target.shared.min(SHARED)
+            few && short && plan.shared(of) <= most
         };
         let fitting =
             plans.filter(|plan| plan.groups as u32 * plan.subgroup <= target.threads && fits(plan)).collect();
@@ -119,20 +134,19 @@ impl Plan {
     /// Bytes of shared memory, or a little more.
     fn shared(&self, of: Of) -> usize {
         let size = self.shape.operand.size();
-        let pad = 2 * (16 / size);
+        let array = |rows: usize, elements: usize| Rows::sizes(self.shape.operand, rows, elements, false).1;
         let [depth, value_depth] = self.depths;
         let elements = match self.part {
-            Some(part) => (self.rows() + self.others) * (part + pad),
+            Some(part) => array(self.rows() + self.others, part),
             None => {
-                let first = if self.held { 0 } else { self.rows() * (depth + pad) };
-                let second =
-                    if self.held || of == Of::Values { 0 } else { self.rows() * (value_depth + pad) };
-                let others = self.others * (depth + value_depth + 2 * pad);
-                first + second + others
+                let first = if self.held { 0 } else { array(self.rows(), depth) };
+                let second = if self.held || of == Of::Values { 0 } else { array(self.rows(), value_depth) };
+                let others = array(self.others, depth) + array(self.others, value_depth);
+                first + second + if self.staging == Staging::Beside { 2 * others } else { others }
             }
         };
-        let scores = if of == Of::Mask || self.in_registers { 0 } else { self.rows() * (self.others + pad) };
-        let statistics = 2 * self.rows().max(self.others) * self.shape.sum.size();
+        let scores = if of == Of::Mask || self.in_registers { 0 } else { array(self.rows(), self.others) };
+        let statistics = 2 * self.rows().max(2 * self.others) * self.shape.sum.size();
         let results = self.rows() * (self.shape.n as usize + 1) * self.shape.sum.size();
         (elements + scores) * size + statistics + results + 128
     }

@@ -8,6 +8,7 @@ use super::Of;
 use super::sweep::Sweep;
 use crate::builder::Builder;
 use crate::form::{Memory, Tile, Value};
+use crate::product::engine;
 
 impl Sweep<'_> {
     /// Stores sums. Rows of padding are 0.
@@ -34,6 +35,7 @@ impl Sweep<'_> {
         let (count, size) = (self.plan.rows(), self.plan.shape.n as usize);
         let [_, _, line, element] = result.strides;
         let passed = Memory::Shared(self.passed);
+        let width = self.width(result, columns);
         // By way of shared memory: neighbours are stored by neighbouring threads, and with one branch.
         for place in 0..sums.first().map_or(0, Vec::len) {
             for (number, tiles) in sums.iter().enumerate() {
@@ -50,13 +52,14 @@ impl Sweep<'_> {
                 }
             }
             b.barrier();
-            b.for_range(self.thread, count * size, self.plan.threads(), |b, index| {
+            b.for_range(self.thread, count * size / width, self.plan.threads(), |b, index| {
                 let (row, near) = if element <= line {
-                    b.div_rem(index, size)
+                    b.div_rem(index, size / width)
                 } else {
                     let (near, row) = b.div_rem(index, count);
                     (row, near)
                 };
+                let near = b.mul(near, width);
                 let from = b.mul(row, size + 1);
                 let from = b.add(from, near);
                 let row = b.add(first, row);
@@ -69,17 +72,38 @@ impl Sweep<'_> {
                 let within = b.less(near, columns);
                 let inside = b.and(inside, within);
                 b.when(inside, |b| {
-                    let sum = b.load(passed, from);
-                    let sum = b.convert(sum, result.scalar);
+                    let sums: Vec<Value> = (0..width)
+                        .map(|next| {
+                            let from = b.add(from, next);
+                            b.load(passed, from)
+                        })
+                        .collect();
                     let line = b.mul(row, line);
                     let along = b.mul(near, element);
                     let at = b.add(of_head, line);
                     let at = b.add(at, along);
-                    b.store(Memory::Global(bound.data), at, sum);
+                    engine::store(b, bound.data, at, &sums, result.scalar);
                 });
             });
             b.barrier();
         }
+    }
+
+    /// How many neighbours are stored together.
+    fn width(&self, result: &Tensor, columns: usize) -> usize {
+        let size = result.scalar.size();
+        let fits = |width: usize| {
+            result.strides[3] == 1
+                && result.alignment.is_multiple_of(width * size)
+                && result.steps().iter().all(|step| step.is_multiple_of(width))
+                && columns.is_multiple_of(width)
+        };
+        // A vector is of one tile.
+        let mut width = (16 / size).min(1 << self.plan.shape.n.trailing_zeros());
+        while width > 1 && !fits(width) {
+            width /= 2;
+        }
+        width
     }
 
     /// Rows and columns of the result.

@@ -5,6 +5,7 @@
     reason = "sides, tiles and slots are in tables made here, of the sizes that loops run over"
 )]
 
+use super::super::plan::Staging;
 use super::super::scores::{Context, Options};
 use super::super::sequence::{Bound, Sequence, Source};
 use super::super::staging::Rows;
@@ -12,7 +13,7 @@ use super::super::{Attention, Tensor};
 use super::plan::Plan;
 use super::{Gradients, Of};
 use crate::builder::Builder;
-use crate::form::{Index, Order, Role, Shared, Tile, Value};
+use crate::form::{Index, Local, Order, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Fragment, Target};
@@ -104,6 +105,13 @@ pub fn write(
     let (group, grid) = engine::groups(&mut b, batch * heads * blocks * across)?;
     let (group, column) = b.div_rem(group, across);
     let (which, block) = b.div_rem(group, blocks);
+    let block = if Sweep::has_queries(of) && attention.band.right.is_some() {
+        // The last queries see most keys: they begin first.
+        let last = b.number(blocks - 1);
+        b.sub(last, block)
+    } else {
+        block
+    };
     let (sequence, head) = b.div_rem(which, heads);
     let first = b.mul(block, plan.rows());
     let column = b.mul(column, plan.others);
@@ -149,6 +157,8 @@ pub(super) struct Block<'a> {
     /// The first own row, and the first of the others.
     pub(super) first: Value,
     pub(super) other: Value,
+    /// Where the statistics of the queries at hand begin.
+    pub(super) statistics: Value,
 }
 
 impl<'a> Sweep<'a> {
@@ -180,6 +190,8 @@ impl<'a> Sweep<'a> {
         let operands =
             (0..plan.tiles).map(|_| (0..steps).map(|_| b.tile(Role::A, shape)).collect()).collect();
         let operand = shape.operand;
+        // Two arrays take turns where one is filled beside other work.
+        let turns = if plan.staging == Staging::Beside { 2 } else { 1 };
         let mut array = |rows: usize, elements: usize| {
             let (_, length) = Rows::sizes(operand, rows, elements, false);
             b.shared(operand, length)
@@ -188,7 +200,7 @@ impl<'a> Sweep<'a> {
         let (own, others) = match plan.part {
             Some(part) => ([array(plan.rows(), part); 2], [array(plan.others, part); 2]),
             None => {
-                let others = [array(plan.others, depth), array(plan.others, value_depth)];
+                let others = [array(turns * plan.others, depth), array(turns * plan.others, value_depth)];
                 if plan.held {
                     (others, others)
                 } else {
@@ -205,7 +217,7 @@ impl<'a> Sweep<'a> {
         let held = [hold(depth), if of == Of::Values { Vec::new() } else { hold(value_depth) }];
         let has_scratch = of != Of::Mask && !plan.in_registers;
         let scratch = has_scratch.then(|| Rows::new(b, operand, plan.rows(), plan.others, false));
-        let queries = if Self::has_queries(of) { plan.rows() } else { plan.others };
+        let queries = if Self::has_queries(of) { plan.rows() } else { turns * plan.others };
         let statistics = [(); 2].map(|()| b.shared(shape.sum, queries));
         Self {
             gradients,
@@ -292,8 +304,9 @@ impl<'a> Sweep<'a> {
             b.async_commit();
             b.async_wait(0);
         }
+        let rows = self.pointers.rows.map(|bound| bound.of_head(b, &sequence, head, queries));
         if Self::has_queries(self.of) {
-            self.stage_statistics(b, &sequence, [head, first], self.plan.rows());
+            self.stage_statistics(b, &rows, first, self.plan.rows());
         }
         b.barrier();
         if self.plan.held {
@@ -305,31 +318,69 @@ impl<'a> Sweep<'a> {
             Of::Mask => (column, b.add(column, 1)),
             _ => self.range(b, first, [queries, keys, diagonal]),
         };
-        let of_others = |b: &mut Builder, other: Value| {
-            if !Self::has_queries(self.of) {
-                self.stage_statistics(b, &sequence, [head, other], self.plan.others);
+        let block = |statistics: Value, other: Value| Block {
+            context: &context,
+            own,
+            others,
+            first,
+            other,
+            statistics,
+        };
+        let zero = b.number(0);
+        if self.plan.staging == Staging::InTurn {
+            b.for_range(begin, end, self.plan.others, |b, other| {
+                if !Self::has_queries(self.of) {
+                    self.stage_statistics(b, &rows, other, self.plan.others);
+                }
+                self.of_block(b, &block(zero, other), sums);
+            });
+            // The next head's rows replace what others may still read.
+            return b.barrier();
+        }
+        let fetch_statistics = |b: &mut Builder, other: Value| match Self::has_queries(self.of) {
+            true => Vec::new(),
+            false => self.fetch_statistics(b, &rows, other),
+        };
+        let keep_statistics = |b: &mut Builder, fetched: &[[Local; 2]], other: Value| {
+            if !fetched.is_empty() {
+                let begin = self.statistics_of(b, other);
+                self.keep_statistics(b, fetched, begin);
             }
         };
-        if self.plan.ahead {
+        let statistics = fetch_statistics(b, begin);
+        if self.plan.staging == Staging::Beside {
+            self.stage_beside(b, &others, begin);
+        } else {
             let fetched = self.fetch(b, &others, begin);
             self.keep(b, &others, begin, &fetched);
-            of_others(b, begin);
+        }
+        keep_statistics(b, &statistics, begin);
+        if self.plan.staging == Staging::Ahead {
             b.barrier();
         }
         b.for_range(begin, end, self.plan.others, |b, other| {
-            let block = Block { context: &context, own, others, first, other };
-            if !self.plan.ahead {
-                of_others(b, other);
-                return self.of_block(b, &block, sums);
-            }
             let next = b.add(other, self.plan.others);
+            if self.plan.staging == Staging::Beside {
+                // This block is there, and nobody needs the one before.
+                b.async_wait(0);
+                b.barrier();
+                self.stage_beside(b, &others, next);
+                let statistics = fetch_statistics(b, next);
+                let at = self.statistics_of(b, other);
+                self.of_block(b, &block(at, other), sums);
+                return keep_statistics(b, &statistics, next);
+            }
             let fetched = self.fetch(b, &others, next);
-            self.of_block(b, &block, sums);
+            let statistics = fetch_statistics(b, next);
+            self.of_block(b, &block(zero, other), sums);
             self.keep(b, &others, next, &fetched);
-            of_others(b, next);
+            keep_statistics(b, &statistics, next);
             b.barrier();
         });
-        // The next head's rows replace what others may still read.
+        // Copies beyond the end are under way, too.
+        if self.plan.staging == Staging::Beside {
+            b.async_wait(0);
+        }
         b.barrier();
     }
 
@@ -368,7 +419,8 @@ impl<'a> Sweep<'a> {
         }
         let side = &block.others[usize::from(self.of == Of::Values)];
         let width = self.plan.part.unwrap_or(side.padded);
-        let has_it = self.plan.part.is_none() && (self.of != Of::Values || self.plan.ahead);
+        let has_it =
+            self.plan.part.is_none() && (self.of != Of::Values || self.plan.staging != Staging::InTurn);
         for start in (0..side.padded).step_by(width) {
             if !has_it {
                 self.stage(b, side, block.other, self.plan.others, start);
@@ -379,8 +431,14 @@ impl<'a> Sweep<'a> {
             if !has_it || self.scratch.is_some() {
                 b.barrier();
             }
-            self.multiply_scores(b, &self.rows_of(side, self.plan.others, start), sums, start);
-            b.barrier();
+            let rows = match self.plan.part {
+                Some(_) => self.rows_of(side, self.plan.others, start),
+                None => self.others_of(b, side, block.other),
+            };
+            self.multiply_scores(b, &rows, sums, start);
+            if self.plan.staging != Staging::Beside {
+                b.barrier();
+            }
         }
     }
 
@@ -396,14 +454,17 @@ impl<'a> Sweep<'a> {
             if self.plan.part.is_some() {
                 self.stage(b, own, block.first, self.plan.rows(), start);
             }
-            if !self.plan.ahead {
+            if self.plan.staging == Staging::InTurn {
                 self.stage(b, others, block.other, self.plan.others, start);
                 b.async_commit();
                 b.async_wait(0);
                 b.barrier();
             }
-            let [from, to] =
-                [self.rows_of(own, self.plan.rows(), start), self.rows_of(others, self.plan.others, start)];
+            let from = self.rows_of(own, self.plan.rows(), start);
+            let to = match self.plan.part {
+                Some(_) => self.rows_of(others, self.plan.others, start),
+                None => self.others_of(b, others, block.other),
+            };
             let multiply = |b: &mut Builder, left: &[Tile], near: Value| {
                 for column in 0..self.plan.others / shape.n as usize {
                     let at = b.add(near, column * shape.n as usize * to.stride);
@@ -421,14 +482,23 @@ impl<'a> Sweep<'a> {
                 continue;
             }
             let line = b.mul(self.own_row, from.stride);
-            b.for_range(0, from.elements, shape.k, |b, near| {
+            let step = |b: &mut Builder, near: Value| {
                 let at = b.add(line, near);
                 for (number, left) in left.iter().enumerate() {
                     let at = b.add(at, number * shape.m as usize * from.stride);
                     self.load(b, *left, &from, at, Order::Rows);
                 }
                 multiply(b, &left, near);
-            });
+            };
+            // Compilers load a step's tiles beside the step before only where no loop divides them.
+            if self.plan.staging == Staging::InTurn {
+                b.for_range(0, from.elements, shape.k, step);
+            } else {
+                for near in (0..from.elements).step_by(shape.k as usize) {
+                    let near = b.number(near);
+                    step(b, near);
+                }
+            }
             if self.plan.part.is_some() {
                 b.barrier();
             }
