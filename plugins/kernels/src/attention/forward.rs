@@ -187,7 +187,13 @@ impl<'a> Forward<'a> {
         let (scores, outputs) = (tiles(sizes.keys / key_size), tiles(value_depth / key_size));
         let turned = layout.way == Way::Keys;
         let operand = shape.operand;
-        let (k_rows, v_rows) = if plan.staging != Staging::InTurn {
+        let (k_rows, v_rows) = if plan.staging == Staging::Turns {
+            let twice = |b: &mut Builder, depth: usize| {
+                let rows = Rows::new(b, operand, 2 * sizes.keys, depth, false);
+                Rows { rows: sizes.keys, ..rows }
+            };
+            (twice(b, *depth), twice(b, *value_depth))
+        } else if plan.staging != Staging::InTurn {
             let k_rows = Rows::new(b, operand, sizes.keys, *depth, false);
             (k_rows, Rows::new(b, operand, sizes.keys, *value_depth, turned))
         } else {
@@ -235,13 +241,27 @@ impl<'a> Forward<'a> {
     }
 
     /// How keys are copied, from `first` on.
-    fn of_keys(&self, b: &Builder, first: Value) -> Copy<'_> {
+    fn of_keys<'b>(&'b self, b: &Builder, first: Value, to: &'b Rows) -> Copy<'b> {
         let threads = self.threads(b);
-        Copy { thread: self.thread, first, source: &self.sources[1], from: 0, to: &self.k_rows, threads }
+        Copy { thread: self.thread, first, source: &self.sources[1], from: 0, to, threads }
     }
 
-    fn of_values(&self, b: &Builder, first: Value) -> Copy<'_> {
-        Copy { source: &self.sources[2], to: &self.v_rows, ..self.of_keys(b, first) }
+    fn of_values<'b>(&'b self, b: &Builder, first: Value, to: &'b Rows) -> Copy<'b> {
+        Copy { source: &self.sources[2], ..self.of_keys(b, first, to) }
+    }
+
+    /// Where keys and values from `first` on, a multiple of a block, are in shared memory.
+    fn rows_of(&self, b: &mut Builder, first: Value) -> [Rows; 2] {
+        let rows = [self.k_rows, self.v_rows];
+        if self.plan.staging != Staging::Turns {
+            return rows;
+        }
+        let turn = b.div(first, self.plan.sizes.keys);
+        let turn = b.and(turn, 1);
+        rows.map(|rows| {
+            let begin = b.mul(turn, rows.length());
+            Rows { begin: Some(begin), ..rows }
+        })
     }
 
     /// Where a value's row goes.
@@ -261,17 +281,20 @@ impl<'a> Forward<'a> {
     }
 
     fn copy_keys(&self, b: &mut Builder, first: Value) {
-        copy(b, &self.of_keys(b, first), &|_, row| row);
+        let [to, _] = self.rows_of(b, first);
+        copy(b, &self.of_keys(b, first, &to), &|_, row| row);
         b.async_commit();
     }
 
     fn copy_values(&self, b: &mut Builder, first: Value) {
-        copy(b, &self.of_values(b, first), &|b, row| self.place(b, row));
+        let [_, to] = self.rows_of(b, first);
+        copy(b, &self.of_values(b, first, &to), &|b, row| self.place(b, row));
         b.async_commit();
     }
 
     pub(super) fn load(&self, b: &mut Builder, tile: Tile, rows: &Rows, first: Value, order: Order) {
         let stride = b.number(rows.stride);
+        let first = rows.at(b, first);
         let aligned = (16 / self.plan.shape.operand.size()).min(self.plan.shape.k as usize);
         b.tile_load(tile, At { memory: Memory::Shared(rows.array), index: first, stride, order, aligned });
     }
@@ -287,13 +310,13 @@ impl<'a> Forward<'a> {
     }
 
     /// Adds to the scores the products along elements from `near` on.
-    fn score(&self, b: &mut Builder, queries: &[Tile], key: Tile, near: Value) {
+    fn score(&self, b: &mut Builder, rows: &Rows, queries: &[Tile], key: Tile, near: Value) {
         let Plan { shape, sizes, layout, .. } = self.plan;
         let (_, size) = layout.sizes(shape);
         for column in 0..sizes.keys / size {
-            let first = b.add(near, column * size * self.k_rows.stride);
+            let first = b.add(near, column * size * rows.stride);
             let order = if layout.way == Way::Queries { Order::Columns } else { Order::Rows };
-            self.load(b, key, &self.k_rows, first, order);
+            self.load(b, key, rows, first, order);
             for (number, query) in queries.iter().enumerate() {
                 self.multiply(b, self.scores[number][column], *query, key);
             }
@@ -301,17 +324,17 @@ impl<'a> Forward<'a> {
     }
 
     /// Adds to the output the products along keys from `near` on.
-    fn add_values(&self, b: &mut Builder, powers: &[Tile], value: Tile, near: Value) {
+    fn add_values(&self, b: &mut Builder, rows: &Rows, powers: &[Tile], value: Tile, near: Value) {
         let Plan { shape, layout, .. } = self.plan;
         let (_, size) = layout.sizes(shape);
         for column in 0..self.outputs[0].len() {
             let first = if layout.way == Way::Queries {
-                let line = b.mul(near, self.v_rows.stride);
+                let line = b.mul(near, rows.stride);
                 b.add(line, column * size)
             } else {
-                b.add(near, column * size * self.v_rows.stride)
+                b.add(near, column * size * rows.stride)
             };
-            self.load(b, value, &self.v_rows, first, Order::Rows);
+            self.load(b, value, rows, first, Order::Rows);
             for (number, own) in powers.iter().enumerate() {
                 self.multiply(b, self.outputs[number][column], *own, value);
             }
@@ -333,11 +356,17 @@ impl<'a> Forward<'a> {
         copy(b, &queries, &|_, row| row);
         b.async_commit();
         let (begin, end) = self.range(b);
-        if *staging == Staging::Beside {
-            self.copy_keys(b, begin);
-            b.async_wait(1);
-        } else {
-            b.async_wait(0);
+        match staging {
+            Staging::Turns => {
+                self.copy_keys(b, begin);
+                self.copy_values(b, begin);
+                b.async_wait(2);
+            }
+            Staging::Beside => {
+                self.copy_keys(b, begin);
+                b.async_wait(1);
+            }
+            _ => b.async_wait(0),
         }
         b.barrier();
         let held = self.hold(b);
@@ -356,15 +385,24 @@ impl<'a> Forward<'a> {
             b.barrier();
         }
         if *staging == Staging::Ahead {
-            let first = self.of_keys(b, begin);
+            let first = self.of_keys(b, begin, &self.k_rows);
             let fetched = first.fetch(b);
             first.keep(b, &fetched, &|_, row| row);
         }
         b.for_range(begin, end, sizes.keys, |b, first_key| {
             let next = b.add(first_key, sizes.keys);
-            let (keys, values) = (self.of_keys(b, next), self.of_values(b, first_key));
+            let [k_rows, v_rows] = self.rows_of(b, first_key);
+            let keys = self.of_keys(b, next, &self.k_rows);
+            let values = self.of_values(b, first_key, &self.v_rows);
             let mut fetched = Vec::new();
             match staging {
+                Staging::Turns => {
+                    // This block is there, and nobody needs the one before.
+                    b.async_wait(0);
+                    b.barrier();
+                    self.copy_keys(b, next);
+                    self.copy_values(b, next);
+                }
                 Staging::Beside => {
                     self.copy_values(b, first_key);
                     b.async_wait(1);
@@ -383,8 +421,9 @@ impl<'a> Forward<'a> {
             for tile in self.scores.iter().flatten() {
                 b.tile_fill(*tile, 0);
             }
-            self.score_all(b, &held, key);
+            self.score_all(b, &k_rows, &held, key);
             match staging {
+                Staging::Turns => (),
                 Staging::Beside => {
                     b.barrier();
                     self.copy_keys(b, next);
@@ -401,8 +440,10 @@ impl<'a> Forward<'a> {
             for (number, powers) in passed.iter().enumerate() {
                 self.weigh(b, number, first_key, powers, scratch.as_ref());
             }
-            b.async_wait(usize::from(*staging == Staging::Beside));
-            b.barrier();
+            if *staging != Staging::Turns {
+                b.async_wait(usize::from(*staging == Staging::Beside));
+                b.barrier();
+            }
             if *staging == Staging::Ahead {
                 keys.keep(b, &fetched, &|_, row| row);
             }
@@ -410,16 +451,16 @@ impl<'a> Forward<'a> {
                 b.for_range(0, sizes.keys, shape.k, |b, near| {
                     let own: Vec<Tile> = passed.iter().filter_map(|tiles| tiles.first().copied()).collect();
                     self.take(b, &own, scratch, near);
-                    self.add_values(b, &own, value, near);
+                    self.add_values(b, &v_rows, &own, value, near);
                 });
             } else {
                 for step in 0..sizes.keys / shape.k as usize {
                     let own: Vec<Tile> = passed.iter().filter_map(|tiles| tiles.get(step).copied()).collect();
                     let near = b.number(step * shape.k as usize);
-                    self.add_values(b, &own, value, near);
+                    self.add_values(b, &v_rows, &own, value, near);
                 }
             }
-            if *staging != Staging::Ahead {
+            if !matches!(staging, Staging::Ahead | Staging::Turns) {
                 b.barrier();
             }
         });
@@ -450,22 +491,30 @@ impl<'a> Forward<'a> {
     }
 
     /// Adds all products of queries and keys.
-    fn score_all(&self, b: &mut Builder, held: &[Vec<Tile>], key: Tile) {
+    fn score_all(&self, b: &mut Builder, rows: &Rows, held: &[Vec<Tile>], key: Tile) {
         let Plan { shape, depth, .. } = self.plan;
         if self.plan.is_held(b.target()) {
             for (step, tiles) in held.iter().enumerate() {
                 let near = b.number(step * shape.k as usize);
-                self.score(b, tiles, key, near);
+                self.score(b, rows, tiles, key, near);
             }
             return;
         }
-        // Not unrolled: loads would be moved ahead of each other until registers run out.
-        b.for_range(0, *depth, shape.k, |b, near| {
+        // Unrolled only by NVIDIA's compilers: else loads would be moved ahead of each other until registers run out.
+        let step = |b: &mut Builder, near: Value| {
             for (number, tile) in held[0].iter().enumerate() {
                 self.load_queries(b, *tile, number, near);
             }
-            self.score(b, &held[0], key, near);
-        });
+            self.score(b, rows, &held[0], key, near);
+        };
+        if self.plan.staging == Staging::Turns {
+            for near in (0..*depth).step_by(shape.k as usize) {
+                let near = b.number(near);
+                step(b, near);
+            }
+            return;
+        }
+        b.for_range(0, *depth, shape.k, step);
     }
 
     fn multiply(&self, b: &mut Builder, sum: Tile, of_query: Tile, of_key: Tile) {

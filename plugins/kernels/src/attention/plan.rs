@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Attention;
 use super::layout::{Layout, Passing, Way};
+use super::staging::Rows;
 use crate::scalar::Scalar;
 use crate::target::{Language, MatrixInstruction, MatrixShape, Role, Target};
 
@@ -17,12 +18,14 @@ pub(super) struct Sizes {
     pub(super) keys: usize,
 }
 
-/// The most shared memory: two workgroups should fit a compute unit.
+/// Shared memory that a workgroup may always have.
 const SHARED: usize = 100 << 10;
 /// Registers that a thread may hold queries in.
 pub(super) const HELD: usize = 64;
 /// Elements of long rows.
 pub(super) const WIDE: usize = 128;
+/// The longest rows of which a thread holds two tiles of queries.
+const LONG_TWICE: usize = 64;
 /// Threads that share a tile where any number may.
 const SMALL: u32 = 8;
 const LARGE: u32 = 32;
@@ -34,6 +37,8 @@ pub(super) enum Staging {
     InTurn,
     /// Copied beside other work, each into an array of its own.
     Beside,
+    /// As [`Staging::Beside`], a whole block ahead, into arrays that take turns.
+    Turns,
     /// Loaded into registers beside other work and stored behind it, each into an array of its own.
     Ahead,
 }
@@ -88,6 +93,11 @@ pub(crate) fn shapes(operand: Scalar, target: &Target, wide: bool) -> Vec<(u32, 
 /// The units of a compute unit of AMD, or of a workgroup processor, that execute waves.
 const SIMDS: usize = 4;
 
+/// The most shared memory of a workgroup: two should fit a compute unit, and drivers keep a kilobyte of each one's.
+pub(super) fn most_shared(target: &Target) -> usize {
+    target.shared.min(SHARED.max((target.shared_of_unit / 2).saturating_sub(1024)))
+}
+
 /// The first plan whose shared memory, of so many subgroups, leaves room for two waves of each unit of a compute unit, so that one computes
 /// while another waits; else the first that leaves room for more than one, else the first.
 pub(super) fn first_to_hide_waits<P>(
@@ -108,6 +118,14 @@ pub(super) fn first_to_hide_waits<P>(
     plans.into_iter().nth(first)
 }
 
+/// Whether a thread has registers for two tiles of long queries, whose elements stay in shared memory: if scores need nothing but a band.
+fn takes_turns(attention: &Attention, target: &Target) -> bool {
+    let Attention { mask, slopes, dropout, block_mask, factors, largest, is_invariant, .. } = attention;
+    let is_plain = mask.is_none() && slopes.is_none() && dropout.is_none() && block_mask.is_none();
+    let has_more = *factors != [None; 3] || *largest != [false; 2] || *is_invariant;
+    target.copies_beside && is_plain && !has_more
+}
+
 /// Subgroups, tiles of queries of each and keys of a block, the best first.
 fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'static [(usize, usize, usize)] {
     let longest = attention.depth.max(attention.value_depth);
@@ -118,8 +136,11 @@ fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'stati
     }
     match (of_nvidia && is_matrix, is_matrix) {
         // Random numbers take registers.
-        (true, _) if longest <= 64 && attention.dropout.is_none() => {
+        (true, _) if longest <= LONG_TWICE && attention.dropout.is_none() => {
             &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)]
+        }
+        (true, _) if longest <= WIDE && takes_turns(attention, target) => {
+            &[(4, 2, 64), (4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)]
         }
         (true, _) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
         (_, true) if longest > WIDE => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
@@ -152,6 +173,7 @@ impl Plan {
                 let layout = Layout::of(shape, *subgroup, sizes.keys);
                 let (_, size) = layout.sizes(shape);
                 let staging = match () {
+                    () if *tiles > 1 && longest > LONG_TWICE => Staging::Turns,
                     () if target.copies_beside => Staging::Beside,
                     () if is_spirv && shape.is_matrix() && !target.wants_small_kernels() => Staging::Ahead,
                     () => Staging::InTurn,
@@ -172,7 +194,7 @@ impl Plan {
                         Staging::Ahead => plan.queries() <= sizes.keys,
                         // Keys and values have one array, which can be as large as queries need.
                         Staging::InTurn => is_hip,
-                        Staging::Beside => false,
+                        Staging::Beside | Staging::Turns => false,
                     };
                 plan
             })
@@ -182,8 +204,7 @@ impl Plan {
             plan.sizes.groups == 1
                 || plan.queries() < 2 * attention.queries.max(plan.layout.sizes(&plan.shape).0)
         };
-        let mut fitting: Vec<Self> =
-            plans.filter(|plan| plan.shared() <= target.shared.min(SHARED)).collect();
+        let mut fitting: Vec<Self> = plans.filter(|plan| plan.shared() <= most_shared(target)).collect();
         if let (true, Some(first)) = (attention.is_invariant, fitting.first()) {
             let sums = |plan: &Self| (plan.sizes.keys, plan.subgroup, plan.shape.clone());
             let first = sums(first);
@@ -203,7 +224,10 @@ impl Plan {
         let steps = self.depth / self.shape.k as usize;
         // A thread of RDNA needs the registers for sums.
         let most = if target.language == Language::Hip { HELD / 2 } else { HELD };
-        self.shape.is_matrix() && steps * self.sizes.tiles * slots * self.shape.operand.size() / 4 <= most
+        let is_long = self.staging == Staging::Turns;
+        !is_long
+            && self.shape.is_matrix()
+            && steps * self.sizes.tiles * slots * self.shape.operand.size() / 4 <= most
     }
 
     pub(super) fn queries(&self) -> usize {
@@ -219,18 +243,23 @@ impl Plan {
 
     /// Bytes of shared memory, or a little more.
     fn shared(&self) -> usize {
-        let size = self.shape.operand.size();
-        let pad = 2 * (16 / size);
-        let turned = (self.sizes.keys + pad) * self.value_depth;
-        let ordered = self.sizes.keys * (self.value_depth + pad);
-        let values = if self.layout.way == Way::Keys { turned } else { ordered };
-        let scores =
-            if self.layout.passing == Passing::Shared { self.queries() * (self.sizes.keys + pad) } else { 0 };
-        let keys = self.sizes.keys * (self.depth + pad);
-        let queries = self.queries() * (self.depth + pad);
+        let array = |rows: usize, elements: usize, turned: bool| {
+            Rows::sizes(self.shape.operand, rows, elements, turned).1
+        };
+        let keys = array(self.sizes.keys, self.depth, false);
+        let values = array(self.sizes.keys, self.value_depth, self.layout.way == Way::Keys);
+        let scores = match self.layout.passing {
+            Passing::Shared => array(self.queries(), self.sizes.keys, false),
+            _ => 0,
+        };
+        let queries = array(self.queries(), self.depth, false);
         let (queries, within) = if self.holds_queries { (0, queries) } else { (queries, 0) };
-        let both = if self.staging == Staging::InTurn { keys.max(values).max(within) } else { keys + values };
+        let both = match self.staging {
+            Staging::InTurn => keys.max(values).max(within),
+            Staging::Turns => 2 * (keys + values),
+            Staging::Beside | Staging::Ahead => keys + values,
+        };
         let exchanged = if self.exchanges { self.exchanged() * self.shape.sum.size() } else { 0 };
-        (queries + both + scores) * size + exchanged + 64
+        (queries + both + scores) * self.shape.operand.size() + exchanged + 64
     }
 }

@@ -37,6 +37,11 @@ impl Rows {
         Self { array, scalar, stride, rows, elements, turned, begin: None }
     }
 
+    /// Elements with padding.
+    pub(super) fn length(&self) -> usize {
+        Self::sizes(self.scalar, self.rows, self.elements, self.turned).1
+    }
+
     /// The index in the array of what is so far behind the first element.
     pub(super) fn at(&self, b: &mut Builder, offset: Value) -> Value {
         match self.begin {

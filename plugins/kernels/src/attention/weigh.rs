@@ -5,10 +5,12 @@
     reason = "tiles and statistics are in tables made with the kernel, of the sizes that loops run over"
 )]
 
+use super::Scale;
 use super::dropout::aligned;
 use super::forward::Forward;
 use super::layout::Passing;
 use super::plan::Plan;
+use super::plan::Staging;
 use super::staging::Rows;
 use crate::builder::Builder;
 use crate::form::{Binary, Memory, Order, Role, Tile, Unary, Value};
@@ -50,27 +52,59 @@ impl Forward<'_> {
                 }
             }
         };
-        b.if_else(whole, |b| each(b, false), |b| each(b, true));
+        // Where registers are few: the maximum is scaled instead of each score.
+        let has_few = self.plan.staging == Staging::Turns;
+        let folded = has_few && self.scale_is_positive() && b.constant_of(whole).is_none();
+        let scale = if folded {
+            let scale = b.local(shape.sum, self.context.scale);
+            b.if_else(
+                whole,
+                |_| (),
+                |b| {
+                    each(b, true);
+                    b.set(scale, 1.0);
+                },
+            );
+            Some(b.get(scale))
+        } else {
+            b.if_else(whole, |b| each(b, false), |b| each(b, true));
+            None
+        };
         let slots_of = |own: &usize| -> Vec<usize> {
             let all = 0..fragment.slots.len();
             all.filter(|slot| layout.axes(fragment.slots[*slot]).0 == *own).collect()
         };
         let mut maxima = Vec::with_capacity(self.rows.len());
         for (row, own) in self.rows.iter().enumerate() {
-            let mut greatest = b.get(self.statistics[number][row][0]);
+            let before = b.get(self.statistics[number][row][0]);
+            let mut greatest = if folded { b.float(f64::NEG_INFINITY, shape.sum) } else { before };
             for tile in &self.scores[number] {
                 for slot in slots_of(own) {
                     let score = b.tile_get(*tile, slot);
                     greatest = b.max_number(greatest, score);
                 }
             }
+            if let Some(scale) = scale {
+                greatest = b.mul(greatest, scale);
+                greatest = b.max_number(before, greatest);
+            }
             maxima.push(greatest);
         }
         self.across(b, number, &mut maxima, Builder::max_number);
+        let mut factors = Vec::with_capacity(self.rows.len());
+        let mut grown: Option<Value> = None;
         for (row, (own, greatest)) in self.rows.iter().zip(maxima).enumerate() {
             let slots = slots_of(own);
             let [maximum, sum] = self.statistics[number][row];
             let before = b.get(maximum);
+            // Most blocks have no larger score, and outputs stay as they are.
+            if has_few {
+                let grows = b.not_equal(greatest, before);
+                grown = Some(match grown {
+                    Some(others) => b.or(others, grows),
+                    None => grows,
+                });
+            }
             b.set(maximum, greatest);
             let nothing = b.equal(greatest, f64::NEG_INFINITY);
             let base = b.select(nothing, 0.0, greatest);
@@ -78,6 +112,7 @@ impl Forward<'_> {
             let factor = b.unary(Unary::Exp2, less);
             let old = b.get(sum);
             let mut total = b.mul(old, factor);
+            let negative = b.unary(Unary::Neg, base);
             for (column, tile) in self.scores[number].iter().enumerate() {
                 let kept = self.context.dropping.as_ref().map(|dropping| {
                     let query = b.add(first_own, *own);
@@ -89,7 +124,10 @@ impl Forward<'_> {
                 });
                 for (place, slot) in slots.iter().enumerate() {
                     let score = b.tile_get(*tile, *slot);
-                    let less = b.sub(score, base);
+                    let less = match scale {
+                        Some(scale) => b.fma(score, scale, negative),
+                        None => b.sub(score, base),
+                    };
                     let mut power = b.unary(Unary::Exp2, less);
                     total = b.add(total, power);
                     if let Some(kept) = &kept {
@@ -99,15 +137,29 @@ impl Forward<'_> {
                 }
             }
             b.set(sum, total);
-            for tile in &self.outputs[number] {
-                for slot in &slots {
-                    let value = b.tile_get(*tile, *slot);
-                    let value = b.mul(value, factor);
-                    b.tile_set(*tile, *slot, value);
+            factors.push((slots, factor));
+        }
+        let rescale = |b: &mut Builder| {
+            for (slots, factor) in &factors {
+                for tile in &self.outputs[number] {
+                    for slot in slots {
+                        let value = b.tile_get(*tile, *slot);
+                        let value = b.mul(value, *factor);
+                        b.tile_set(*tile, *slot, value);
+                    }
                 }
             }
+        };
+        match grown {
+            Some(grown) => b.when(grown, rescale),
+            None => rescale(b),
         }
         self.pass(b, number, passed, scratch);
+    }
+
+    /// Whether the largest product has the largest score.
+    fn scale_is_positive(&self) -> bool {
+        matches!(self.attention.scale, Scale::Value(scale) if scale > 0.0)
     }
 
     /// Combines numbers of a tile's rows across the lanes that share them.

@@ -1,14 +1,12 @@
 //! The sizes of a workgroup's work.
 
 use super::super::layout::{Layout, Passing, Way};
-use super::super::plan::{HELD, Staging, WIDE, first_to_hide_waits, shapes};
+use super::super::plan::{HELD, Staging, WIDE, first_to_hide_waits, most_shared, shapes};
 use super::super::staging::Rows;
 use super::{Attention, Of};
 use crate::scalar::Scalar;
 use crate::target::{Language, MatrixShape, Role, Target};
 
-/// The most shared memory: two workgroups should fit a compute unit.
-const SHARED: usize = 100 << 10;
 /// Subgroups, the tiles of rows of each, and rows that are passed over at once.
 const SIZES: [(usize, usize, usize); 5] = [(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)];
 /// Where a thread has registers for two tiles of rows, each of the others' tiles is loaded once for both: for short rows, and for longer.
@@ -97,8 +95,7 @@ impl Plan {
             Of::Queries | Of::Mask => (attention.queries, attention.keys),
             Of::Keys | Of::Values => (attention.keys, attention.queries),
         };
-        // Drivers keep a kilobyte of each workgroup's.
-        let most = target.shared.min(SHARED.max(target.shared_of_unit / 2 - 1024));
+        let most = most_shared(target);
         let fits = |plan: &Self| {
             // Few rows need no more subgroups.
             let few = plan.groups == 1 || plan.rows() < 2 * own.max(plan.shape.m as usize);

@@ -141,7 +141,7 @@ impl Sweep<'_> {
             return to;
         }
         let turn = self.turn(b, first);
-        let begin = b.mul(turn, to.stride * to.rows);
+        let begin = b.mul(turn, to.length());
         Rows { begin: Some(begin), ..to }
     }
 

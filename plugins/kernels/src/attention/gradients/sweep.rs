@@ -474,34 +474,68 @@ impl<'a> Sweep<'a> {
                     }
                 }
             };
-            if self.plan.held {
-                for (step, left) in self.held[which].iter().enumerate() {
-                    let near = b.number(step * shape.k as usize);
-                    multiply(b, left, near);
-                }
-                continue;
-            }
             let line = b.mul(self.own_row, from.stride);
-            let step = |b: &mut Builder, near: Value| {
+            let load_left = |b: &mut Builder, left: &[Tile], near: Value| {
                 let at = b.add(line, near);
                 for (number, left) in left.iter().enumerate() {
                     let at = b.add(at, number * shape.m as usize * from.stride);
                     self.load(b, *left, &from, at, Order::Rows);
                 }
-                multiply(b, &left, near);
             };
-            // Compilers load a step's tiles beside the step before only where no loop divides them.
             if self.plan.staging == Staging::InTurn {
-                b.for_range(0, from.elements, shape.k, step);
+                b.for_range(0, from.elements, shape.k, |b, near| {
+                    load_left(b, &left, near);
+                    multiply(b, &left, near);
+                });
             } else {
-                for near in (0..from.elements).step_by(shape.k as usize) {
-                    let near = b.number(near);
-                    step(b, near);
-                }
+                let steps = from.elements / shape.k as usize;
+                let columns = self.plan.others / shape.n as usize;
+                let lefts: Vec<Vec<Tile>> = if self.plan.held {
+                    self.held[which].clone()
+                } else {
+                    let second = tiles.iter().map(|_| b.tile(Role::A, shape)).collect();
+                    [left.clone(), second].into_iter().cycle().take(steps).collect()
+                };
+                let all: Vec<(usize, usize)> =
+                    (0..steps).flat_map(|step| (0..columns).map(move |column| (step, column))).collect();
+                let load = |b: &mut Builder, right: Tile, (step, column): (usize, usize)| {
+                    let near = b.number(step * shape.k as usize);
+                    if column == 0 && !self.plan.held {
+                        load_left(b, &lefts[step], near);
+                    }
+                    let at = b.add(near, column * shape.n as usize * to.stride);
+                    self.load(b, right, &to, at, Order::Columns);
+                };
+                self.pipelined(b, &all, right, load, |b, right, (step, column)| {
+                    for (left, tiles) in lefts[step].iter().zip(tiles) {
+                        b.tile_multiply(tiles[column], *left, right);
+                    }
+                });
             }
             if self.plan.part.is_some() {
                 b.barrier();
             }
+        }
+    }
+
+    /// Loads what each multiplication needs beside the one before.
+    fn pipelined(
+        &self,
+        b: &mut Builder,
+        all: &[(usize, usize)],
+        first: Tile,
+        load: impl Fn(&mut Builder, Tile, (usize, usize)),
+        multiply: impl Fn(&mut Builder, Tile, (usize, usize)),
+    ) {
+        let rights = [first, b.tile(Role::B, &self.plan.shape)];
+        for (number, own) in all.iter().enumerate() {
+            if number == 0 {
+                load(b, rights[0], *own);
+            }
+            if let Some(next) = all.get(number + 1) {
+                load(b, rights[(number + 1) % 2], *next);
+            }
+            multiply(b, rights[number % 2], *own);
         }
     }
 
@@ -521,6 +555,21 @@ impl<'a> Sweep<'a> {
             }
         };
         let Some(scratch) = &self.scratch else {
+            if self.plan.staging != Staging::InTurn {
+                let columns = rows.elements / size;
+                let all: Vec<(usize, usize)> = (0..self.plan.others / shape.k as usize)
+                    .flat_map(|step| (0..columns).map(move |column| (step, column)))
+                    .collect();
+                let load = |b: &mut Builder, right: Tile, (step, column): (usize, usize)| {
+                    let at = b.number(step * shape.k as usize * rows.stride + column * size);
+                    self.load(b, right, rows, at, Order::Rows);
+                };
+                return self.pipelined(b, &all, right, load, |b, right, (step, column)| {
+                    for (left, sums) in self.operands.iter().zip(sums) {
+                        b.tile_multiply(sums[start / size + column], left[step], right);
+                    }
+                });
+            }
             for step in 0..self.plan.others / shape.k as usize {
                 let left: Vec<Tile> = self.operands.iter().map(|tiles| tiles[step]).collect();
                 let near = b.number(step * shape.k as usize);
