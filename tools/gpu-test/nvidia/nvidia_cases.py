@@ -1,5 +1,7 @@
 """The cases of nvidia_bench.py: graphs for the engines, and the same computations by PyTorch."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from hipdnn_plans import DATA_TYPES, Graph, Sets
@@ -7,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # How NVRTC_ENGINE plans rows that are few and long.
 LONG = ("", "rows apart")
+HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
 NVRTC, CUDNN, CUBLASLT = "NVRTC_ENGINE", "CUDNN_ENGINE", "CUBLASLT_ENGINE"
 
 
@@ -16,10 +19,11 @@ def random(*shape, data_type):
 
 
 def matmuls(bench):
-    """Products of bf16, [1, m, k] by [1, k, n], alone, of few rows, and with a bias [1, 1, n] and GELU (tanh)."""
-    for m, n in ((1024, 1024), (2048, 2048), (4096, 4096), (8192, 8192), (1, 8192), (16, 8192)):
-        a, b = (random(1, *shape, data_type=torch.bfloat16) for shape in ((m, n), (n, n)))
-        want, what, flops = a @ b, f"matmul bf16 {m}x{n}x{n}", 2 * m * n**2
+    """Products of bf16 and f16, [1, m, k] by [1, k, n], alone, of few rows, and with a bias [1, 1, n] and GELU (tanh)."""
+    shapes = ((1024, 1024), (2048, 2048), (4096, 4096), (8192, 8192), (1, 8192), (4, 8192), (16, 8192))
+    for (name, data_type), (m, n) in itertools.product(HALVES.items(), shapes):
+        a, b = (random(1, *shape, data_type=data_type) for shape in ((m, n), (n, n)))
+        want, what, flops = a @ b, f"matmul {name} {m}x{n}x{n}", 2 * m * n**2
         sets = Sets(a=a, b=b, c=torch.empty_like(want))
         for engine in (CUBLASLT, CUDNN, NVRTC):
             g = Graph(sets)
@@ -45,15 +49,16 @@ def matmuls(bench):
 
 
 def attention(bench):
-    """Causal attention of bf16, forward and backward: 2 batches, 16 heads, s queries and keys of d numbers. Half of
+    """Causal attention of bf16 and f16, forward and backward: 2 batches, 16 heads, s queries and keys of d numbers. Half of
     the scores count: 2 products of 2 * s * s / 2 * d operations a head forward, 5 backward."""
     backends = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
-    for d, s in ((128, 1024), (128, 2048), (128, 8192), (128, 16384), (64, 1024), (64, 2048), (64, 8192)):
-        tensors = {name: random(2, 16, s, d, data_type=torch.bfloat16) for name in ("q", "k", "v", "do")}
+    shapes = ((128, 1024), (128, 2048), (128, 8192), (128, 16384), (64, 1024), (64, 2048), (64, 8192))
+    for (kind, data_type), (d, s) in itertools.product(HALVES.items(), shapes):
+        tensors = {name: random(2, 16, s, d, data_type=data_type) for name in ("q", "k", "v", "do")}
         tensors.update({name: torch.empty_like(tensors["q"]) for name in ("o", "dq", "dk", "dv")})
         sets = Sets(**tensors, stats=torch.empty(2, 16, s, 1, device="cuda"))
         options = {"attn_scale_value": d**-0.5, "right_bound": 0, "diagonal_alignment": "TOP_LEFT"}
-        what, flops = f"sdpa causal bf16 2x16x{s}x{d}", 4 * 2 * 16 * s * s * d // 2
+        what, flops = f"sdpa causal {kind} 2x16x{s}x{d}", 4 * 2 * 16 * s * s * d // 2
 
         def forward(backend, q, k, v):
             with sdpa_kernel(backend):

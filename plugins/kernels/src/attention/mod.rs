@@ -8,6 +8,7 @@ mod factor;
 mod forward;
 pub mod gradients;
 mod layout;
+mod multiply;
 mod output;
 pub mod parts;
 mod plan;

@@ -5,6 +5,7 @@
 //! block of rows of the gradient and passes over what they are summed over, so that no two workgroups write to one place and sums are
 //! always in the same order.
 
+mod multiply;
 mod plan;
 mod rows;
 mod slopes;

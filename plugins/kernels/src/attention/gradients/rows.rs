@@ -109,20 +109,16 @@ impl Sweep<'_> {
         Copy { thread: self.thread, threads: self.plan.threads(), first, source: &side.source, from: 0, to }
     }
 
-    /// Loads the others' rows into registers, beside other work.
-    pub(super) fn fetch(&self, b: &mut Builder, others: &[Side; 2], first: Value) -> [Vec<Local>; 2] {
-        others.each_ref().map(|side| {
-            let to = self.rows_of(side, self.plan.others, 0);
-            self.of_others(side, &to, first).fetch(b)
-        })
+    /// Loads a side's rows into registers, beside other work.
+    pub(super) fn fetch(&self, b: &mut Builder, side: &Side, first: Value) -> Vec<Local> {
+        let to = self.rows_of(side, self.plan.others, 0);
+        self.of_others(side, &to, first).fetch(b)
     }
 
     /// Stores what [`Sweep::fetch`] loaded.
-    pub(super) fn keep(&self, b: &mut Builder, others: &[Side; 2], first: Value, fetched: &[Vec<Local>; 2]) {
-        for (side, fetched) in others.iter().zip(fetched) {
-            let to = self.rows_of(side, self.plan.others, 0);
-            self.of_others(side, &to, first).keep(b, fetched, &|_, row| row);
-        }
+    pub(super) fn keep(&self, b: &mut Builder, side: &Side, first: Value, fetched: &[Local]) {
+        let to = self.rows_of(side, self.plan.others, 0);
+        self.of_others(side, &to, first).keep(b, fetched, &|_, row| row);
     }
 
     /// Starts copies of the others' rows from `first` on into one of two arrays.

@@ -5,7 +5,7 @@
     reason = "sides, tiles and slots are in tables made here, of the sizes that loops run over"
 )]
 
-use super::super::plan::Staging;
+use super::super::plan::{Staging, WIDE};
 use super::super::scores::{Context, Options};
 use super::super::sequence::{Bound, Sequence, Source};
 use super::super::staging::Rows;
@@ -13,7 +13,7 @@ use super::super::{Attention, Tensor};
 use super::plan::Plan;
 use super::{Gradients, Of};
 use crate::builder::Builder;
-use crate::form::{Index, Local, Order, Role, Shared, Tile, Value};
+use crate::form::{Index, Local, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Fragment, Target};
@@ -152,8 +152,8 @@ pub(super) struct Sweep<'a> {
 /// A block of a sequence's head.
 pub(super) struct Block<'a> {
     pub(super) context: &'a Context<'a>,
-    own: [Side; 2],
-    others: [Side; 2],
+    pub(super) own: [Side; 2],
+    pub(super) others: [Side; 2],
     /// The first own row, and the first of the others.
     pub(super) first: Value,
     pub(super) other: Value,
@@ -351,8 +351,10 @@ impl<'a> Sweep<'a> {
         if self.plan.staging == Staging::Beside {
             self.stage_beside(b, &others, begin);
         } else {
-            let fetched = self.fetch(b, &others, begin);
-            self.keep(b, &others, begin, &fetched);
+            for side in &others {
+                let fetched = self.fetch(b, side, begin);
+                self.keep(b, side, begin, &fetched);
+            }
         }
         keep_statistics(b, &statistics, begin);
         if self.plan.staging == Staging::Ahead {
@@ -370,10 +372,26 @@ impl<'a> Sweep<'a> {
                 self.of_block(b, &block(at, other), sums);
                 return keep_statistics(b, &statistics, next);
             }
-            let fetched = self.fetch(b, &others, next);
             let statistics = fetch_statistics(b, next);
-            self.of_block(b, &block(zero, other), sums);
-            self.keep(b, &others, next, &fetched);
+            let block = block(zero, other);
+            // The last product needs one side only: where registers are few, the other side's next rows are there before it.
+            let last = usize::from(self.of == Of::Values);
+            let [early, late] = [&others[1 - last], &others[last]];
+            let is_long = self.plan.depths.iter().sum::<usize>() > WIDE;
+            let of_early = self.fetch(b, early, next);
+            let mut of_late = if is_long { Vec::new() } else { self.fetch(b, late, next) };
+            self.multiply_block(b, &block);
+            if is_long {
+                b.barrier();
+                self.keep(b, early, next, &of_early);
+                of_late = self.fetch(b, late, next);
+            }
+            self.slopes(b, &block, sums);
+            self.add_block(b, &block, sums);
+            if !is_long {
+                self.keep(b, early, next, &of_early);
+            }
+            self.keep(b, late, next, &of_late);
             keep_statistics(b, &statistics, next);
             b.barrier();
         });
@@ -409,183 +427,8 @@ impl<'a> Sweep<'a> {
     }
 
     fn of_block(&self, b: &mut Builder, block: &Block<'_>, sums: &[Vec<Tile>]) {
-        self.multiply_rows(b, block, 0, &self.scores);
-        if self.of != Of::Values {
-            self.multiply_rows(b, block, 1, &self.products);
-        }
+        self.multiply_block(b, block);
         self.slopes(b, block, sums);
-        if self.of == Of::Mask {
-            return b.barrier();
-        }
-        let side = &block.others[usize::from(self.of == Of::Values)];
-        let width = self.plan.part.unwrap_or(side.padded);
-        let has_it =
-            self.plan.part.is_none() && (self.of != Of::Values || self.plan.staging != Staging::InTurn);
-        for start in (0..side.padded).step_by(width) {
-            if !has_it {
-                self.stage(b, side, block.other, self.plan.others, start);
-                b.async_commit();
-                b.async_wait(0);
-            }
-            // Only scores in shared memory and rows that were just copied are those of other threads.
-            if !has_it || self.scratch.is_some() {
-                b.barrier();
-            }
-            let rows = match self.plan.part {
-                Some(_) => self.rows_of(side, self.plan.others, start),
-                None => self.others_of(b, side, block.other),
-            };
-            self.multiply_scores(b, &rows, sums, start);
-            if self.plan.staging != Staging::Beside {
-                b.barrier();
-            }
-        }
-    }
-
-    /// Sets tiles to the products of own rows and others.
-    fn multiply_rows(&self, b: &mut Builder, block: &Block<'_>, which: usize, tiles: &[Vec<Tile>]) {
-        let (own, others) = (&block.own[which], &block.others[which]);
-        let shape = &self.plan.shape;
-        tiles.iter().flatten().for_each(|tile| b.tile_fill(*tile, 0));
-        let left: Vec<Tile> = tiles.iter().map(|_| b.tile(Role::A, shape)).collect();
-        let right = b.tile(Role::B, shape);
-        let width = self.plan.part.unwrap_or(own.padded);
-        for start in (0..own.padded).step_by(width) {
-            if self.plan.part.is_some() {
-                self.stage(b, own, block.first, self.plan.rows(), start);
-            }
-            if self.plan.staging == Staging::InTurn {
-                self.stage(b, others, block.other, self.plan.others, start);
-                b.async_commit();
-                b.async_wait(0);
-                b.barrier();
-            }
-            let from = self.rows_of(own, self.plan.rows(), start);
-            let to = match self.plan.part {
-                Some(_) => self.rows_of(others, self.plan.others, start),
-                None => self.others_of(b, others, block.other),
-            };
-            let multiply = |b: &mut Builder, left: &[Tile], near: Value| {
-                for column in 0..self.plan.others / shape.n as usize {
-                    let at = b.add(near, column * shape.n as usize * to.stride);
-                    self.load(b, right, &to, at, Order::Columns);
-                    for (left, tiles) in left.iter().zip(tiles) {
-                        b.tile_multiply(tiles[column], *left, right);
-                    }
-                }
-            };
-            let line = b.mul(self.own_row, from.stride);
-            let load_left = |b: &mut Builder, left: &[Tile], near: Value| {
-                let at = b.add(line, near);
-                for (number, left) in left.iter().enumerate() {
-                    let at = b.add(at, number * shape.m as usize * from.stride);
-                    self.load(b, *left, &from, at, Order::Rows);
-                }
-            };
-            if self.plan.staging == Staging::InTurn {
-                b.for_range(0, from.elements, shape.k, |b, near| {
-                    load_left(b, &left, near);
-                    multiply(b, &left, near);
-                });
-            } else {
-                let steps = from.elements / shape.k as usize;
-                let columns = self.plan.others / shape.n as usize;
-                let lefts: Vec<Vec<Tile>> = if self.plan.held {
-                    self.held[which].clone()
-                } else {
-                    let second = tiles.iter().map(|_| b.tile(Role::A, shape)).collect();
-                    [left.clone(), second].into_iter().cycle().take(steps).collect()
-                };
-                let all: Vec<(usize, usize)> =
-                    (0..steps).flat_map(|step| (0..columns).map(move |column| (step, column))).collect();
-                let load = |b: &mut Builder, right: Tile, (step, column): (usize, usize)| {
-                    let near = b.number(step * shape.k as usize);
-                    if column == 0 && !self.plan.held {
-                        load_left(b, &lefts[step], near);
-                    }
-                    let at = b.add(near, column * shape.n as usize * to.stride);
-                    self.load(b, right, &to, at, Order::Columns);
-                };
-                self.pipelined(b, &all, right, load, |b, right, (step, column)| {
-                    for (left, tiles) in lefts[step].iter().zip(tiles) {
-                        b.tile_multiply(tiles[column], *left, right);
-                    }
-                });
-            }
-            if self.plan.part.is_some() {
-                b.barrier();
-            }
-        }
-    }
-
-    /// Loads what each multiplication needs beside the one before.
-    fn pipelined(
-        &self,
-        b: &mut Builder,
-        all: &[(usize, usize)],
-        first: Tile,
-        load: impl Fn(&mut Builder, Tile, (usize, usize)),
-        multiply: impl Fn(&mut Builder, Tile, (usize, usize)),
-    ) {
-        let rights = [first, b.tile(Role::B, &self.plan.shape)];
-        for (number, own) in all.iter().enumerate() {
-            if number == 0 {
-                load(b, rights[0], *own);
-            }
-            if let Some(next) = all.get(number + 1) {
-                load(b, rights[(number + 1) % 2], *next);
-            }
-            multiply(b, rights[number % 2], *own);
-        }
-    }
-
-    /// Adds the products of scores and rows.
-    fn multiply_scores(&self, b: &mut Builder, rows: &Rows, sums: &[Vec<Tile>], start: usize) {
-        let shape = &self.plan.shape;
-        let right = b.tile(Role::B, shape);
-        let size = shape.n as usize;
-        let multiply = |b: &mut Builder, left: &[Tile], near: Value| {
-            let line = b.mul(near, rows.stride);
-            for column in 0..rows.elements / size {
-                let at = b.add(line, column * size);
-                self.load(b, right, rows, at, Order::Rows);
-                for (left, sums) in left.iter().zip(sums) {
-                    b.tile_multiply(sums[start / size + column], *left, right);
-                }
-            }
-        };
-        let Some(scratch) = &self.scratch else {
-            if self.plan.staging != Staging::InTurn {
-                let columns = rows.elements / size;
-                let all: Vec<(usize, usize)> = (0..self.plan.others / shape.k as usize)
-                    .flat_map(|step| (0..columns).map(move |column| (step, column)))
-                    .collect();
-                let load = |b: &mut Builder, right: Tile, (step, column): (usize, usize)| {
-                    let at = b.number(step * shape.k as usize * rows.stride + column * size);
-                    self.load(b, right, rows, at, Order::Rows);
-                };
-                return self.pipelined(b, &all, right, load, |b, right, (step, column)| {
-                    for (left, sums) in self.operands.iter().zip(sums) {
-                        b.tile_multiply(sums[start / size + column], left[step], right);
-                    }
-                });
-            }
-            for step in 0..self.plan.others / shape.k as usize {
-                let left: Vec<Tile> = self.operands.iter().map(|tiles| tiles[step]).collect();
-                let near = b.number(step * shape.k as usize);
-                multiply(b, &left, near);
-            }
-            return;
-        };
-        let left: Vec<Tile> = sums.iter().map(|_| b.tile(Role::A, shape)).collect();
-        let line = b.mul(self.own_row, scratch.stride);
-        b.for_range(0, self.plan.others, shape.k, |b, near| {
-            let at = b.add(line, near);
-            for (number, left) in left.iter().enumerate() {
-                let at = b.add(at, number * shape.m as usize * scratch.stride);
-                self.load(b, *left, scratch, at, Order::Rows);
-            }
-            multiply(b, &left, near);
-        });
+        self.add_block(b, block, sums);
     }
 }
