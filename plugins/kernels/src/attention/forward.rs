@@ -1,10 +1,5 @@
 //! The kernel.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "tiles and statistics are in tables made here, of the sizes that loops run over"
-)]
-
 use super::Attention;
 use super::layout::{Passing, Way};
 use super::plan::{Plan, Staging};
