@@ -68,7 +68,7 @@ impl Pooling {
         case
     }
 
-    /// The values of y and of the index tensor, the latter empty if there is none.
+    /// Returns the values of y, and those of the index tensor: none without one.
     fn forward(&self, layout: Strides, with_index: bool, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let case = self.forward_run(layout, with_index, x);
         (case.values(2), if with_index { case.values(3) } else { vec![] })

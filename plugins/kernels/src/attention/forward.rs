@@ -343,7 +343,7 @@ impl<'a> Forward<'a> {
             let mut fetched = Vec::new();
             match staging {
                 Staging::Turns => {
-                    // This block is there, and nobody needs the one before.
+                    // All threads see this block now, and none reads the one before any more.
                     b.async_wait(0);
                     b.barrier();
                     self.copy_keys(b, next);

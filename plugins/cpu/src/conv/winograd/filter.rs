@@ -9,6 +9,8 @@ use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::not_a_float;
+use crate::tensor::scratch::Shared;
+use crate::threading::partition::Workers;
 
 /// Filters that are transformed together: those of a panel's rows, for some channels.
 const TOGETHER: usize = 256;
@@ -36,6 +38,28 @@ impl Filter<'_> {
     /// positions.
     pub(crate) fn panel(&self) -> usize {
         self.operands.channels * self.height
+    }
+
+    /// Packs all panels, by several workers.
+    ///
+    /// # Safety
+    /// `source` is the first weight; `to` is writable for all panels at each of the transformed positions.
+    pub(crate) unsafe fn pack_all<T: Float>(
+        &self,
+        pack: Pack<T>,
+        workers: Workers,
+        source: *mut u8,
+        to: *mut T,
+    ) {
+        let shared = Shared([source, to.cast()]);
+        workers.for_each_part(self.operands.groups * self.panels, |_, index| {
+            let (group, panel) = (index / self.panels, index % self.panels);
+            let first = (group * self.tile.positions() * self.panels + panel) * self.panel();
+            // SAFETY: this function requires the weights and the panels; one worker packs each.
+            unsafe {
+                pack(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(first));
+            }
+        });
     }
 }
 

@@ -316,20 +316,8 @@ impl<T: Float> Kernel for Winograd<T> {
         let source = tensors[weights.slot];
         // SAFETY: the scratch memory has room for all panels, as the prepacked memory has.
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
-            let shared = Shared([source, to.cast()]);
-            self.pack_workers.for_each_part(groups * self.panels, |_, index| {
-                // SAFETY: the tensor covers its weights; a panel is packed by one worker.
-                unsafe {
-                    let (group, panel) = (index / self.panels, index % self.panels);
-                    let to = (group * self.tile.positions() * self.panels + panel) * self.panel();
-                    (self.pack)(
-                        &self.filter(),
-                        (group, panel),
-                        shared.get(0),
-                        shared.get(1).cast::<T>().add(to),
-                    );
-                }
-            });
+            // SAFETY: the tensor covers its weights, and `to` has room for all panels.
+            unsafe { self.filter().pack_all(self.pack, self.pack_workers, source, to) };
             false
         });
         let base = Shared([packed.cast_mut().cast(), scratch]);

@@ -363,7 +363,7 @@ impl<'a> Sweep<'a> {
         b.for_range(begin, end, self.plan.others, |b, other| {
             let next = b.add(other, self.plan.others);
             if self.plan.staging == Staging::Beside {
-                // This block is there, and nobody needs the one before.
+                // All threads see this block now, and none reads the one before any more.
                 b.async_wait(0);
                 b.barrier();
                 self.stage_beside(b, &others, next);

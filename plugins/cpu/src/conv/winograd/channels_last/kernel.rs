@@ -268,17 +268,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
         let positions = self.tile.positions();
         // SAFETY: the scratch memory has room for all panels, as the prepacked memory has.
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
-            let shared = Shared([source, to.cast()]);
-            self.pack_workers.for_each_part(groups * self.panels, |_, index| {
-                let filter = self.filter();
-                let (group, panel) = (index / self.panels, index % self.panels);
-                let to = (group * positions * self.panels + panel) * filter.panel();
-                // SAFETY: the tensor covers its weights; a panel is packed by one worker.
-                unsafe {
-                    let to = shared.get(1).cast::<T>().add(to);
-                    (self.pack)(&filter, (group, panel), shared.get(0), to);
-                }
-            });
+            // SAFETY: the tensor covers its weights, and `to` has room for all panels.
+            unsafe { self.filter().pack_all(self.pack, self.pack_workers, source, to) };
             false
         });
         let base = Shared([packed.cast_mut().cast(), scratch]);

@@ -9,6 +9,7 @@ use crate::conv::winograd::channels_last::problem::{ChannelsLast, MAX_WIDTH, Pla
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, input, output};
 use crate::gemm::tile::TileFunction;
 use crate::simd::array;
+use crate::simd::row;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// Bᵀ d B of some tiles, for all channels of a group.
@@ -42,7 +43,7 @@ impl<T: Float, const SIDE: usize> Inputs<'_, T, SIDE> {
         for column in 0..SIDE {
             let elements: [V; SIDE] = array::from_fn(|row| {
                 // SAFETY: this function requires the pixels.
-                unsafe { load::<V>(pixels[row][column].add(first), lanes) }
+                unsafe { row::read::<V>(pixels[row][column].add(first), lanes) }
             });
             let transformed = input(elements);
             for row in 0..SIDE {
@@ -186,7 +187,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Outputs<'_, T, SIDE, OUT
                 for of_line in 0..columns {
                     let value = &mut values[OUTPUTS * line + of_line];
                     // SAFETY: this function requires the channels of the residual.
-                    let other = unsafe { load::<V>(from.add(at(strides, line, of_line)), lanes) };
+                    let other = unsafe { row::read::<V>(from.add(at(strides, line, of_line)), lanes) };
                     *value = value.lanewise(Lanewise::Add, other);
                 }
             }
@@ -207,7 +208,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Outputs<'_, T, SIDE, OUT
             for of_line in 0..columns {
                 let value = values[OUTPUTS * line + of_line];
                 // SAFETY: this function requires the channels of the output.
-                unsafe { store(value, to.add(at(strides, line, of_line)), lanes) };
+                unsafe { row::write(value, to.add(at(strides, line, of_line)), lanes) };
             }
         }
     }
@@ -236,36 +237,6 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Outputs<'_, T, SIDE, OUT
             residual: epilogue.residual.map(|(slot, strides)| (of_panel(slot).cast_const(), strides)),
             bias: bias.as_ptr(),
             function,
-        }
-    }
-}
-
-/// Reads a vector, or these lanes.
-///
-/// # Safety
-/// `from` is readable for a vector, or at these lanes, and the processor has the vector's instructions.
-#[inline(always)]
-unsafe fn load<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: this function requires the instructions and the lanes.
-    unsafe {
-        match lanes {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
-        }
-    }
-}
-
-/// Writes a vector, or these lanes.
-///
-/// # Safety
-/// `to` is writable for a vector, or at these lanes.
-#[inline(always)]
-unsafe fn store<V: Vector>(value: V, to: *mut V::Scalar, lanes: Option<V::Lanes>) {
-    // SAFETY: this function requires the lanes.
-    unsafe {
-        match lanes {
-            None => value.store(to),
-            Some(lanes) => value.store_lanes(to, lanes),
         }
     }
 }
